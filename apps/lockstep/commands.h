@@ -1,0 +1,17 @@
+// The table of subcommands. Adding one: its own file pair, one line in CMakeLists.txt, one row in commands.cc.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace lockstep::app {
+
+// Exit codes that scripts rely on.
+inline constexpr int kClean = 0;
+inline constexpr int kFindings = 1;
+inline constexpr int kUsage = 2;
+inline constexpr int kFailure = 3;
+
+// Registers every subcommand; the one that runs writes its exit code to `exit_code`.
+void add_commands(CLI::App& app, int& exit_code);
+
+}  // namespace lockstep::app

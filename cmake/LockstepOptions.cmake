@@ -1,0 +1,76 @@
+# What a build contains. Consumers get the defaults; developers use the presets (CMakePresets.json).
+include(GNUInstallDirs)
+
+option(LOCKSTEP_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
+option(LOCKSTEP_DEVELOPER "Warnings are errors" OFF)
+option(LOCKSTEP_TORCH "Build what needs libtorch: the c10d transport, the trainer, the studies" ON)
+option(LOCKSTEP_MPI "Build what needs MPI" ON)
+set(LOCKSTEP_SANITIZE "" CACHE STRING "Sanitizers for everything, e.g. address,undefined or thread")
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_C_STANDARD 99)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+
+add_library(lockstep_flags INTERFACE)
+target_compile_options(lockstep_flags INTERFACE -Wall -Wextra $<$<BOOL:${LOCKSTEP_DEVELOPER}>:-Werror>)
+if(LOCKSTEP_SANITIZE)
+  target_compile_options(lockstep_flags INTERFACE -fsanitize=${LOCKSTEP_SANITIZE} -fno-omit-frame-pointer
+                                                  -fno-sanitize-recover=all)
+  target_link_options(lockstep_flags INTERFACE -fsanitize=${LOCKSTEP_SANITIZE})
+endif()
+
+find_program(LOCKSTEP_CCACHE ccache)
+if(LOCKSTEP_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${LOCKSTEP_CCACHE})
+endif()
+
+find_package(Threads REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(hwy REQUIRED IMPORTED_TARGET libhwy)
+pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
+find_package(fmt REQUIRED)
+find_package(nlohmann_json REQUIRED)
+
+if(LOCKSTEP_TORCH)
+  # Found as a library and headers: Debian's own TorchConfig.cmake asks for packages that its dependants do not need.
+  find_library(LOCKSTEP_TORCH_LIBRARY torch)
+  find_library(LOCKSTEP_TORCH_CPU_LIBRARY torch_cpu)
+  find_library(LOCKSTEP_C10_LIBRARY c10)
+  find_path(LOCKSTEP_TORCH_INCLUDE torch/csrc/api/include/torch/torch.h)
+  if(LOCKSTEP_TORCH_LIBRARY AND LOCKSTEP_TORCH_INCLUDE)
+    add_library(lockstep_torch INTERFACE)
+    target_include_directories(lockstep_torch SYSTEM INTERFACE ${LOCKSTEP_TORCH_INCLUDE}
+                                                               ${LOCKSTEP_TORCH_INCLUDE}/torch/csrc/api/include)
+    target_compile_definitions(lockstep_torch INTERFACE USE_C10D USE_C10D_GLOO)
+    target_link_libraries(lockstep_torch INTERFACE ${LOCKSTEP_TORCH_LIBRARY} ${LOCKSTEP_TORCH_CPU_LIBRARY}
+                                                   ${LOCKSTEP_C10_LIBRARY})
+  else()
+    message(STATUS "lockstep: libtorch not found, building without it")
+    set(LOCKSTEP_TORCH OFF)
+  endif()
+endif()
+
+if(LOCKSTEP_MPI)
+  find_package(MPI COMPONENTS CXX)
+  if(NOT MPI_CXX_FOUND)
+    message(STATUS "lockstep: MPI not found, building without it")
+    set(LOCKSTEP_MPI OFF)
+  endif()
+endif()
+
+if(LOCKSTEP_TESTS)
+  enable_testing()
+  find_package(GTest REQUIRED)
+endif()
