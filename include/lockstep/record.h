@@ -1,7 +1,8 @@
 // The record: what one rank says of one step, and how it travels.
 //
-// Packed it is little-endian, versioned, and of one size for a given layout. docs/record.md has the bytes. Unpacking
-// trusts nothing: a truncated, foreign or inconsistent record is refused with a message that names rank and reason.
+// Packed it is little-endian, versioned, checksummed and of fixed layout per run. docs/record.md has the bytes.
+// Unpacking trusts nothing: a truncated, foreign or inconsistent record is refused with a message that names rank and
+// reason.
 #pragma once
 
 #include <array>
@@ -82,11 +83,14 @@ struct Record {
   std::uint64_t drops = 0;  // records that this rank had to drop so far
 };
 
-// Packed size of every record of this layout.
-LOCKSTEP_API std::size_t packed_size(const RecordLayout& layout) noexcept;
+// Packed size of a record of this layout, with or without the gradient's sketch.
+LOCKSTEP_API std::size_t packed_size(const RecordLayout& layout, bool with_sketch = true) noexcept;
 
-// Writes packed_size(layout) bytes. Refuses a record that does not fit the layout, or a buffer of another size.
-LOCKSTEP_API Status pack(const Record& record, const RecordLayout& layout, std::span<std::byte> out);
+// Checks that the dimensions are powers of two in range and fold into each other; names the field that does not.
+LOCKSTEP_API Status validate(const RecordLayout& layout);
+
+// The packed record; short when it has no gradient sketch. Refuses a record that does not fit the layout.
+LOCKSTEP_API Result<std::vector<std::byte>> pack(const Record& record, const RecordLayout& layout);
 
 // Reads one record. `rank` is the sender as the transport knows it; the message of a refusal names it.
 LOCKSTEP_API Result<Record> unpack(std::span<const std::byte> bytes, const RecordLayout& layout, std::uint32_t rank);
