@@ -219,7 +219,8 @@ Result<std::vector<std::byte>> pack(const Record& record, const RecordLayout& la
   if (Status status = check_against_layout(record, layout); !status) return status;
   const bool with_sketch = !record.gradient.sketch.empty();
   std::vector<std::byte> bytes(packed_size(layout, with_sketch));
-  ByteWriter out(std::span(bytes).first(bytes.size() - kChecksumBytes));
+  const std::span<std::byte> body(bytes.data(), bytes.size() - kChecksumBytes);
+  ByteWriter out(body);
 
   std::uint16_t flags = 0;
   if (record.gradient.observed) flags |= kGradientObserved;
@@ -263,7 +264,7 @@ Result<std::vector<std::byte>> pack(const Record& record, const RecordLayout& la
   if (with_sketch) write_sketch(out, record.gradient.sketch, layout.k);
 
   ByteWriter tail(std::span<std::byte>(bytes).last(kChecksumBytes));
-  tail.u64(checksum(std::span<const std::byte>(bytes).first(out.position())));
+  tail.u64(checksum(body));
   return bytes;
 }
 
