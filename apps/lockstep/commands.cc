@@ -2,6 +2,11 @@
 
 namespace lockstep::app {
 
-void add_commands(CLI::App&, int&) {}
+// One row per subcommand, in the order of --help.
+void add_commands(CLI::App& app, int& exit_code) {
+  add_demo(app, exit_code);
+  add_bench(app, exit_code);
+  add_doctor(app, exit_code);
+}
 
 }  // namespace lockstep::app

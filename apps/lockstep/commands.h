@@ -14,4 +14,9 @@ inline constexpr int kFailure = 3;
 // Registers every subcommand; the one that runs writes its exit code to `exit_code`.
 void add_commands(CLI::App& app, int& exit_code);
 
+// The subcommands, each in the file of its name.
+void add_demo(CLI::App& app, int& exit_code);
+void add_bench(CLI::App& app, int& exit_code);
+void add_doctor(CLI::App& app, int& exit_code);
+
 }  // namespace lockstep::app

@@ -1,0 +1,1 @@
+// liblockstep.so has no code of its own: it joins the libraries of the core (CMakeLists.txt).
