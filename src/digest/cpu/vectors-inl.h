@@ -1,0 +1,39 @@
+// The vector types of the kernels, compiled once per instruction set: all have the bytes of one vector of 32-bit words.
+#if defined(LOCKSTEP_DIGEST_VECTORS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef LOCKSTEP_DIGEST_VECTORS_INL_H_
+#undef LOCKSTEP_DIGEST_VECTORS_INL_H_
+#else
+#define LOCKSTEP_DIGEST_VECTORS_INL_H_
+#endif
+
+#include <cstdint>
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace lockstep::digests::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using DU32 = hn::ScalableTag<std::uint32_t>;
+using DI32 = hn::RebindToSigned<DU32>;
+using DU16 = hn::Repartition<std::uint16_t, DU32>;
+using DI16 = hn::RebindToSigned<DU16>;
+using DU64 = hn::Repartition<std::uint64_t, DU32>;
+using DF32 = hn::RebindToFloat<DU32>;
+using DF64 = hn::RebindToFloat<DU64>;
+using VU32 = hn::Vec<DU32>;
+using VU64 = hn::Vec<DU64>;
+using VF32 = hn::Vec<DF32>;
+using VF64 = hn::Vec<DF64>;
+
+inline constexpr std::size_t kLanes = hn::MaxLanes(DU32());  // 32-bit lanes; no scalable set is built
+
+// Any alignment.
+HWY_INLINE VU32 load_words(const unsigned char* bytes) {
+  return hn::LoadU(DU32(), reinterpret_cast<const std::uint32_t*>(bytes));
+}
+
+}  // namespace lockstep::digests::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
