@@ -66,7 +66,9 @@ struct StepStats {
   std::vector<float> cosine_matrix;  // workers x workers, row-major, order of `ranks`; empty when off or not possible
 };
 
-// Keeps what must be smoothed over steps; everything else of a step depends on its records alone. One thread at a time.
+// Keeps what must be smoothed over steps, and whether a sketched step has shown G to be a multiple of the mean gradient
+// (clipping): from then on |G| proves nothing on steps without sketches. Everything else of a step depends on its
+// records alone. One thread at a time.
 class LOCKSTEP_API StatsEngine {
  public:
   explicit StatsEngine(const StatsOptions& options = {});
