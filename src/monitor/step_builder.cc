@@ -25,7 +25,7 @@ void fill(GradientRecord& out, const Digest& digest) {
 }
 
 std::vector<float> narrow(std::span<const double> sketch) {
-  constexpr double kLimit = std::numeric_limits<float>::max();
+  static constexpr double kLimit = std::numeric_limits<float>::max();
   std::vector<float> out(sketch.size());
   std::transform(sketch.begin(), sketch.end(), out.begin(),
                  [](double bin) { return static_cast<float>(std::clamp(bin, -kLimit, kLimit)); });
