@@ -86,7 +86,8 @@ class CountSketch {
   // Folded to `k` bins.
   std::vector<float> operator()(const Gradient& gradient, std::uint32_t k) const {
     std::vector<double> sums(k, 0.0);
-    for (std::size_t e = 0; e < gradient.size(); ++e) sums[bins_[e] % k] += signs_[e] * gradient[e];
+    const std::uint32_t mask = k - 1;  // powers of two only
+    for (std::size_t e = 0; e < gradient.size(); ++e) sums[bins_[e] & mask] += signs_[e] * gradient[e];
     return {sums.begin(), sums.end()};
   }
 
@@ -111,6 +112,8 @@ inline constexpr std::uint32_t kReducedDim = 128;
 inline Step make_step(const Gradients& gradients, const CountSketch& sketch, double scale = 1) {
   Gradient reduced = mean_of(gradients);
   for (double& element : reduced) element *= scale;
+  GradientRecord reduced_record = scalars_of(reduced);
+  reduced_record.sketch = sketch(reduced, kReducedDim);
   Step step;
   step.world = static_cast<std::uint32_t>(gradients.size());
   for (std::uint32_t rank = 0; rank < step.world; ++rank) {
@@ -119,8 +122,7 @@ inline Step make_step(const Gradients& gradients, const CountSketch& sketch, dou
     record.world = step.world;
     record.gradient = scalars_of(gradients[rank]);
     record.gradient.sketch = sketch(gradients[rank]);
-    record.reduced = scalars_of(reduced);
-    record.reduced.sketch = sketch(reduced, kReducedDim);
+    record.reduced = reduced_record;
     step.records.push_back(std::move(record));
   }
   return step;

@@ -106,7 +106,8 @@ TEST_F(Engine, ExactDirectionSumReplacesTheEstimate) {
   const Gradients gradients = correlated(8, kElements, 0.1, 0.3, engine_);
   Gradient sum(kElements, 0.0);
   for (const Gradient& gradient : gradients) {
-    for (std::size_t e = 0; e < kElements; ++e) sum[e] += gradient[e] / norm(gradient);
+    const double length = norm(gradient);
+    for (std::size_t e = 0; e < kElements; ++e) sum[e] += gradient[e] / length;
   }
   Step step = without_sketches(make_step(gradients, sketch_));
   for (Record& record : step.records) record.direction_sum_squares = inner(sum, sum);
