@@ -3,15 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstddef>
-#include <cstring>
-#include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
-#include <optional>
-#include <system_error>
 #include <utility>
+
+#include "train/file_bytes.h"
 
 namespace lockstep::train {
 namespace {
@@ -244,21 +241,9 @@ Result<std::vector<Row>> parse_alpaca(std::string_view text, std::string_view na
 }
 
 Result<std::vector<Row>> read_alpaca(const std::filesystem::path& file) {
-  std::error_code ignored;
-  if (!std::filesystem::exists(file, ignored)) {
-    return Status(StatusCode::kUnavailable, fmt::format("{}: no such data file", file.string()));
-  }
-  if (std::filesystem::is_directory(file, ignored)) {
-    return Status(StatusCode::kInvalidArgument,
-                  fmt::format("{}: is a folder; name the JSON file itself", file.string()));
-  }
-  std::ifstream in(file, std::ios::binary);
-  if (!in) {
-    return Status(StatusCode::kIo, fmt::format("{}: cannot open: {}", file.string(), std::strerror(errno)));
-  }
-  std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  if (in.bad()) return Status(StatusCode::kIo, fmt::format("{}: reading failed", file.string()));
-  return parse_alpaca(text, file.string());
+  Result<std::string> text = read_file(file);
+  if (!text) return text.error();
+  return parse_alpaca(*text, file.string());
 }
 
 std::string to_alpaca_json(const std::vector<Row>& rows) {

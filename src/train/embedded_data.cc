@@ -1,15 +1,8 @@
 #include "train/embedded_data.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 #include <xxhash.h>
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <fstream>
-#include <iterator>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -17,6 +10,7 @@
 
 #include "train/alpaca.h"
 #include "train/embedded_tasks.h"
+#include "train/file_bytes.h"
 #include "train/prompt.h"
 #include "train/tokenizer.h"
 
@@ -25,36 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::optional<std::string> slurp(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  if (!in) return std::nullopt;
-  std::string bytes{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  if (in.bad()) return std::nullopt;
-  return bytes;
-}
-
-Status io_error(const fs::path& file, const char* what, int error) {
-  return Status(StatusCode::kIo, fmt::format("{}: {}: {}; choose another cache folder or free some space",
-                                             file.string(), what, std::strerror(error)));
-}
-
-// A reader sees the old file or the new one whole, also after a crash.
-Status write_atomically(const fs::path& file, std::string_view bytes) {
-  fs::path temporary = file;
-  temporary += fmt::format(".{}.tmp", ::getpid());
-  std::FILE* out = std::fopen(temporary.c_str(), "wb");
-  if (out == nullptr) return io_error(temporary, "cannot create", errno);
-  bool written = std::fwrite(bytes.data(), 1, bytes.size(), out) == bytes.size() && std::fflush(out) == 0 &&
-                 ::fsync(::fileno(out)) == 0;
-  int error = errno;
-  if (std::fclose(out) != 0 && written) {
-    written = false;
-    error = errno;
-  }
-  if (written && ::rename(temporary.c_str(), file.c_str()) == 0) return Status::ok();
-  if (written) error = errno;
-  ::unlink(temporary.c_str());
-  return io_error(file, "cannot write", error);
+Status with_way_out(const Status& status) {
+  return Status(status.code(), status.message() + "; choose another cache folder or free some space");
 }
 
 // What the cache's manifest must say for these two files.
@@ -89,20 +55,24 @@ Result<EmbeddedData> ensure_embedded_data(const fs::path& cache_dir) {
   fs::path folder = cache_dir / fmt::format("embedded-v{}", kEmbeddedDataVersion);
   EmbeddedData data{folder / "rows.json", folder / "tokenizer.model", false};
   fs::path manifest = folder / "manifest.txt";
-  std::optional<std::string> said = slurp(manifest), rows_bytes = slurp(data.rows), model = slurp(data.tokenizer);
+  Result<std::string> said = read_file(manifest), rows_bytes = read_file(data.rows), model = read_file(data.tokenizer);
   if (said && rows_bytes && model && *said == manifest_of(*rows_bytes, *model)) return data;
 
   std::error_code error;
   fs::create_directories(folder, error);
-  if (error) return io_error(folder, "cannot make the cache folder", error.value());
+  if (error) {
+    return with_way_out(
+        Status(StatusCode::kIo, fmt::format("{}: cannot make the cache folder: {}", folder.string(), error.message())));
+  }
   std::vector<Row> rows = make_embedded_rows(kEmbeddedRows, kEmbeddedSeed);
   Result<std::string> tokenizer = make_tokenizer(rows);
   if (!tokenizer) return tokenizer.error();
   std::string json = to_alpaca_json(rows);
-  if (Status status = write_atomically(data.rows, json); !status) return status;
-  if (Status status = write_atomically(data.tokenizer, *tokenizer); !status) return status;
+  if (Status status = write_file_atomically(data.rows, json); !status) return with_way_out(status);
+  if (Status status = write_file_atomically(data.tokenizer, *tokenizer); !status) return with_way_out(status);
   // Last, so that a manifest stands only beside complete files.
-  if (Status status = write_atomically(manifest, manifest_of(json, *tokenizer)); !status) return status;
+  if (Status status = write_file_atomically(manifest, manifest_of(json, *tokenizer)); !status)
+    return with_way_out(status);
   data.made = true;
   return data;
 }

@@ -4,13 +4,9 @@
 #include <sentencepiece_processor.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <iterator>
-#include <limits>
-#include <system_error>
 #include <utility>
+
+#include "train/file_bytes.h"
 
 namespace lockstep::train {
 
@@ -25,19 +21,10 @@ Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
 Tokenizer::~Tokenizer() = default;
 
 Result<Tokenizer> Tokenizer::load(const std::filesystem::path& file, const SpecialIds& ids) {
-  std::error_code ignored;
-  if (!std::filesystem::exists(file, ignored)) {
-    return Status(StatusCode::kUnavailable,
-                  fmt::format("{}: no such tokenizer; a SentencePiece tokenizer.model is needed", file.string()));
-  }
-  std::ifstream in(file, std::ios::binary);
-  if (!in || std::filesystem::is_directory(file, ignored)) {
-    return Status(StatusCode::kIo,
-                  fmt::format("{}: cannot open the tokenizer: {}", file.string(), std::strerror(in ? EISDIR : errno)));
-  }
-  std::string bytes{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  if (in.bad()) return Status(StatusCode::kIo, fmt::format("{}: reading failed", file.string()));
-  return from_bytes(bytes, file.string(), ids);
+  Result<std::string> bytes = read_file(file);
+  if (!bytes)
+    return Status(bytes.error().code(), bytes.error().message() + "; a SentencePiece tokenizer.model is needed");
+  return from_bytes(*bytes, file.string(), ids);
 }
 
 Result<Tokenizer> Tokenizer::from_bytes(std::string_view model, std::string_view name, const SpecialIds& ids) {
