@@ -74,10 +74,6 @@ std::string syntax_message(const char* what) {
   return std::string(message);
 }
 
-const char* kind_of_container(bool object) {
-  return object ? "an object" : "an array";
-}
-
 // Turns parser events into rows. Depth 0 is the document, 1 the rows, 2 the fields (one less in JSON Lines, where
 // each line is a row of its own). Anything inside a field that we do not know is passed over, however deep.
 class RowBuilder : public nlohmann::json_sax<json> {
@@ -93,15 +89,15 @@ class RowBuilder : public nlohmann::json_sax<json> {
       field_ = nullptr;
       return true;
     }
-    return scalar("null");
+    return accept("null");
   }
-  bool boolean(bool) override { return scalar("a boolean"); }
-  bool number_integer(number_integer_t) override { return scalar("a number"); }
-  bool number_unsigned(number_unsigned_t) override { return scalar("a number"); }
-  bool number_float(number_float_t, const string_t&) override { return scalar("a number"); }
-  bool binary(binary_t&) override { return scalar("binary data"); }
+  bool boolean(bool) override { return accept("a boolean"); }
+  bool number_integer(number_integer_t) override { return accept("a number"); }
+  bool number_unsigned(number_unsigned_t) override { return accept("a number"); }
+  bool number_float(number_float_t, const string_t&) override { return accept("a number"); }
+  bool binary(binary_t&) override { return accept("binary data"); }
   bool string(string_t& value) override {
-    if (!at_field() || field_ == nullptr) return scalar("a string");
+    if (!at_field() || field_ == nullptr) return accept("a string");
     *field_ = std::move(value);
     if (field_ == &row_.instruction) has_instruction_ = true;
     if (field_ == &row_.output) has_output_ = true;
@@ -114,7 +110,7 @@ class RowBuilder : public nlohmann::json_sax<json> {
       row_ = {};
       has_instruction_ = has_output_ = false;
       field_ = nullptr;
-    } else if (!container(true)) {
+    } else if (!accept("an object")) {
       return false;
     }
     ++depth_;
@@ -139,7 +135,7 @@ class RowBuilder : public nlohmann::json_sax<json> {
   }
   bool start_array(std::size_t) override {
     bool document = row_depth_ == 1 && depth_ == 0;
-    if (!document && !container(false)) return false;
+    if (!document && !accept("an array")) return false;
     ++depth_;
     return true;
   }
@@ -158,8 +154,6 @@ class RowBuilder : public nlohmann::json_sax<json> {
   bool at_field() const { return depth_ == row_depth_ + 1; }
 
   // A value where a row or one of our three fields should stand is an error; elsewhere it is nobody's concern.
-  bool scalar(const char* kind) { return accept(kind); }
-  bool container(bool object) { return accept(kind_of_container(object)); }
   bool accept(const char* kind) {
     if (depth_ < row_depth_) return fail(fmt::format("is {} at the top, not an array of rows", kind));
     if (depth_ == row_depth_) return fail_row(fmt::format("is {}, not an object", kind));

@@ -3,10 +3,14 @@
 Input lines:   distributed N REPLICAS RANK SEED EPOCH SHUFFLE DROP_LAST
                random N SEED EPOCH
 Output lines:  the indices, separated by spaces.
+Exit status 77: this Python has no torch.
 """
 import sys
 
-import torch
+try:
+    import torch
+except ImportError:
+    sys.exit(77)
 from torch.utils.data import DistributedSampler, RandomSampler
 
 for line in sys.stdin:

@@ -44,10 +44,8 @@ TEST(Tokenizer, BeginsWithBosAndAddsNoEos) {
 
 TEST(Tokenizer, TextSurvivesEncodingAndDecoding) {
   Tokenizer t = tokenizer();
-  for (std::string text : {"Sort the words.", "  two  spaces ", "tab\tand\nnewline\n\n", "日本語 ünï 😀 \xE2\x96\x81",
-                           "0123456789", "<s> </s> <unk> <0x0A>", "a, \"whole\" piece", "", " "}) {
-    if (text.find("\xE2\x96\x81") != std::string::npos)
-      text.resize(text.size() - 4);  // the space mark itself becomes a space
+  for (std::string text : {"Sort the words.", "  two  spaces ", "tab\tand\nnewline\n\n", "日本語 ünï 😀", "0123456789",
+                           "<s> </s> <unk> <0x0A>", "a, \"whole\" piece", "", " "}) {
     EXPECT_EQ(*t.decode(*t.encode(text)), text);
   }
 }
@@ -67,7 +65,7 @@ TEST(Tokenizer, WholePiecesAreOneTokenEach) {
   EXPECT_EQ(t.encode("xa, \"whole\" piecey")->size(), around + 1);
 }
 
-TEST(Tokenizer, LoadsFromAFileAndNamesWhatItCannotLoad) {
+TEST(Tokenizer, FilesThatCannotBeReadAreNamed) {
   Result<Tokenizer> missing = Tokenizer::load("/no/such/tokenizer.model");
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().code(), StatusCode::kUnavailable);
