@@ -43,23 +43,35 @@ LOCKSTEP_KEYS_FN std::uint64_t keyed(std::uint64_t key, std::uint64_t index) noe
 
 // ---- Hash
 
-// The odd weights inside a tile. T multiplies the word, U the word rotated by half: the bits that sit high in one
-// product sit low in the other.
-struct TileWeights {
-  std::uint32_t t[kTileWords];
-  std::uint32_t u[kTileWords];
+inline constexpr std::uint32_t kColumns = 16;    // word p of a tile belongs to column p % 16
+inline constexpr std::uint32_t kColumnSums = 3;  // weighted sums that are kept of each column
+
+// Inside a tile the hash is made of weighted sums of signed 16-bit halves. A column has 32 halves, and weights below
+// 2^11 keep its sums inside 32 bits, so they are exact integers. The first weight is odd and the others are even,
+// therefore every half has an odd weight in the whole and no single-bit change can vanish.
+struct HashWeights {
+  std::int16_t half[kColumnSums][2 * kTileWords];  // in the order of memory: low half, high half, next word
+  std::int32_t column[kColumnSums][kColumns];      // odd
 };
 
-LOCKSTEP_KEYS_FN TileWeights make_tile_weights() noexcept {
-  TileWeights weights{};
-  for (std::uint32_t p = 0; p < kTileWords; ++p) {
-    weights.t[p] = static_cast<std::uint32_t>(keyed(kTableSalt, 2 * p) >> 32) | 1u;
-    weights.u[p] = static_cast<std::uint32_t>(keyed(kTableSalt, 2 * p + 1) >> 32) | 1u;
+LOCKSTEP_KEYS_FN HashWeights make_hash_weights() noexcept {
+  HashWeights weights{};
+  for (std::uint32_t j = 0; j < kColumnSums; ++j) {
+    const std::uint64_t key = keyed(kTableSalt, j);
+    for (std::uint32_t i = 0; i < 2 * kTileWords; ++i) {
+      const std::uint64_t random = keyed(key, i) >> 32;
+      const auto odd = static_cast<std::int32_t>(random % 2048 * 2) - 2047;
+      const auto even = static_cast<std::int32_t>((random >> 1) % 1023 * 2 + 2) * ((random & 1) != 0 ? -1 : 1);
+      weights.half[j][i] = static_cast<std::int16_t>(j == 0 ? odd : even);
+    }
+    for (std::uint32_t c = 0; c < kColumns; ++c) {
+      weights.column[j][c] = static_cast<std::int32_t>(static_cast<std::uint32_t>(keyed(~key, c) >> 32) | 1u);
+    }
   }
   return weights;
 }
 
-inline constexpr TileWeights kTileWeights = make_tile_weights();
+alignas(64) inline constexpr HashWeights kHashWeights = make_hash_weights();
 
 LOCKSTEP_KEYS_FN std::uint64_t hash_key(std::uint32_t parameter, DType dtype) noexcept {
   return keyed(keyed(kHashSalt, parameter), static_cast<std::uint64_t>(dtype));

@@ -1,7 +1,8 @@
-// The content hash of one tile of 256 words, compiled once per instruction set.
+// The content hash of one tile, compiled once per instruction set.
 //
-// C_t = sum_p T[p]*X_p + U[p]*rotl(X_p,16): 32x32->64-bit products, which every SIMD set multiplies in even lanes. The
-// odd lanes are shifted down, and their weights come from tables with the lanes of each pair swapped.
+// A tile is 16 rows of 16 words. Every SIMD set has an instruction that multiplies signed 16-bit halves with weights
+// and adds neighbours (pmaddwd and its kin), so one instruction weighs a whole word; the sums are exact 32-bit
+// integers.
 #if defined(LOCKSTEP_DIGEST_HASH_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef LOCKSTEP_DIGEST_HASH_INL_H_
 #undef LOCKSTEP_DIGEST_HASH_INL_H_
@@ -11,37 +12,62 @@
 
 #include <hwy/highway.h>
 
-#include "digest/cpu/lane_weights.h"
 #include "digest/cpu/vectors-inl.h"
+#include "digest/keys.h"
 
 #if HWY_TARGET != HWY_SCALAR
 HWY_BEFORE_NAMESPACE();
 namespace lockstep::digests::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// The words X_p of one tile are added in any order; `sum` then holds C_t, spread over its lanes.
-struct TileHash {
-  VU64 even, odd;
+// sum + low halves * low halves + high halves * high halves, lane by lane.
+HWY_INLINE VI32 add_products(VI32 sum, VI16 a, VI16 b) {
+#if HWY_ARCH_X86
+  VI32 unused = hn::Zero(DI32());
+  return hn::ReorderWidenMulAccumulate(DI32(), a, b, sum, unused);  // on x86 it adds neighbours, see the tests
+#else
+  const DI32 d;
+  const VI32 a32 = hn::BitCast(d, a), b32 = hn::BitCast(d, b);
+  const VI32 low = hn::Mul(hn::ShiftRight<16>(hn::ShiftLeft<16>(a32)), hn::ShiftRight<16>(hn::ShiftLeft<16>(b32)));
+  return hn::Add(sum, hn::Add(low, hn::Mul(hn::ShiftRight<16>(a32), hn::ShiftRight<16>(b32))));
+#endif
+}
+
+// The weighted sums of as many columns as a vector has lanes.
+struct ColumnSums {
+  VI32 s0, s1, s2;
 
   // Written out (here and below) because GCC compiles implicit constructors for the baseline, not for this target.
-  HWY_INLINE TileHash() : even(hn::Zero(DU64())), odd(hn::Zero(DU64())) {}
+  HWY_INLINE ColumnSums() { s0 = s1 = s2 = hn::Zero(DI32()); }
 
-  // `p` is the place in the tile of the first word of `x`, a multiple of the vector length.
+  // `p` is the place in the tile of the first word of `x`.
   HWY_INLINE void add(VU32 x, std::size_t p) {
-    const DU32 d;
-    const DU64 d64;
-    const VU32 rotated = hn::BitCast(d, hn::Reverse2(DU16(), hn::BitCast(DU16(), x)));  // by half a word
-    const VU32 x_odd = hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(d64, x)));
-    const VU32 rotated_odd = hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(d64, rotated)));
-    even = hn::Add(even, hn::MulEven(x, hn::Load(d, kLaneWeights.t + p)));
-    odd = hn::Add(odd, hn::MulEven(x_odd, hn::Load(d, kLaneWeights.t_swapped + p)));
-    even = hn::Add(even, hn::MulEven(rotated, hn::Load(d, kLaneWeights.u + p)));
-    odd = hn::Add(odd, hn::MulEven(rotated_odd, hn::Load(d, kLaneWeights.u_swapped + p)));
+    const DI16 d;
+    const VI16 halves = hn::BitCast(d, x);
+    s0 = add_products(s0, halves, hn::Load(d, kHashWeights.half[0] + 2 * p));
+    s1 = add_products(s1, halves, hn::Load(d, kHashWeights.half[1] + 2 * p));
+    s2 = add_products(s2, halves, hn::Load(d, kHashWeights.half[2] + 2 * p));
   }
 
-  // R_t * C_t, still spread over lanes.
-  HWY_INLINE VU64 weighted(std::uint64_t weight) const { return hn::Mul(hn::Add(even, odd), hn::Set(DU64(), weight)); }
+  // The sums times the weights of their columns, added up into 64-bit lanes.
+  HWY_INLINE VI64 weighted(std::size_t first_column) const {
+    return hn::Add(weighted(s0, kHashWeights.column[0] + first_column),
+                   hn::Add(weighted(s1, kHashWeights.column[1] + first_column),
+                           weighted(s2, kHashWeights.column[2] + first_column)));
+  }
+
+ private:
+  static HWY_INLINE VI64 weighted(VI32 sums, const std::int32_t* weights) {
+    const VI32 w = hn::Load(DI32(), weights);
+    return hn::Add(hn::MulEven(sums, w), hn::MulEven(odd_lanes(sums), odd_lanes(w)));
+  }
+  static HWY_INLINE VI32 odd_lanes(VI32 v) { return hn::BitCast(DI32(), hn::ShiftRight<32>(hn::BitCast(DU64(), v))); }
 };
+
+// R_t * C_t, where `columns` holds C_t spread over its lanes.
+HWY_INLINE VU64 weigh_tile(VI64 columns, std::uint64_t weight) {
+  return hn::Mul(hn::BitCast(DU64(), columns), hn::Set(DU64(), weight));
+}
 
 HWY_INLINE std::uint64_t sum_of_lanes(VU64 v) {
   return hn::GetLane(hn::SumOfLanes(DU64(), v));

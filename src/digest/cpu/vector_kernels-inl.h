@@ -28,14 +28,9 @@ namespace hn = hwy::HWY_NAMESPACE;
 // How far ahead of the read the next lines are asked for. The hardware prefetcher alone leaves a third of the memory
 // speed unused, because the work per line delays its misses.
 inline constexpr std::size_t kPrefetchBytes = 2048;
-inline constexpr std::size_t kLineBytes = 64;
 
 // An fp32 bin is emptied after about this many additions: its error stays near sqrt(32) units of the last place.
 inline constexpr std::uint64_t kAddsPerBin = 32;
-
-HWY_INLINE void prefetch_lines(const unsigned char* bytes, std::size_t count) {
-  for (std::size_t i = 0; i < count; i += kLineBytes) hwy::Prefetch(bytes + kPrefetchBytes + i);
-}
 
 // What one call gathers before it goes into the Lane.
 template <class Format>
@@ -69,7 +64,7 @@ struct BlockSquares {
 // of all of them alike.
 template <class Format>
 struct BlockBins {
-  using Indices = decltype(hn::IndicesFromVec(DF32(), hn::Zero(DI32())));
+  using Indices = decltype(hn::IndicesFromVec(DU32(), hn::Zero(DI32())));
 
   float* group;         // the 256 bins of the block
   std::size_t vectors;  // displacement of whole word vectors
@@ -88,33 +83,33 @@ struct BlockBins {
 
   static HWY_INLINE Indices lane_indices(std::uint32_t displacement) {
     const DI32 d;
-    return hn::IndicesFromVec(DF32(), hn::Xor(hn::Iota(d, 0), hn::Set(d, static_cast<std::int32_t>(displacement))));
+    return hn::IndicesFromVec(DU32(), hn::Xor(hn::Iota(d, 0), hn::Set(d, static_cast<std::int32_t>(displacement))));
   }
 
-  // `i` counts the word vectors of the block.
+  // Both halves of a word go the same way, so 16-bit elements are permuted before they are widened.
+  HWY_INLINE VU32 permute(VU32 words) const { return hn::TableLookupLanes(words, lanes); }
+
+  // `i` counts the word vectors of the block, whose lanes are permuted.
   HWY_INLINE void add(std::size_t i, std::size_t half, VF32 x) const {
     float* bin = group + (i ^ vectors) * Format::kPerWord * kLanes + (half * kLanes ^ parity);
-    hn::Store(hn::Add(hn::Load(DF32(), bin), hn::TableLookupLanes(x, lanes)), DF32(), bin);
+    hn::Store(hn::Add(hn::Load(DF32(), bin), x), DF32(), bin);
   }
 };
 
-// Hash, squares and sketch of one sketch block that fp32 can take.
+// Squares and sketch of one sketch block that fp32 can take.
 template <class Format, bool kSketch>
-HWY_INLINE VF64 add_block(const unsigned char* bytes, std::size_t first_word, std::uint64_t block, const SketchKey& key,
-                          const Lane& lane, TileHash& hash) {
+HWY_INLINE VF64 add_block(const unsigned char* bytes, std::uint64_t block, const SketchKey& key, const Lane& lane) {
   constexpr std::size_t kGroupWords = kSignGroup / Format::kPerWord;
   constexpr std::size_t kGroups = kBlockElements / kSignGroup;
   BlockSquares squares;
   const BlockBins<Format> bins(lane, key, block);
   for (std::size_t group = 0; group < kGroups; ++group) {
     const std::uint64_t signs = kSketch ? sign_word(key, block * kGroups + group) : 0;
-    prefetch_lines(bytes + group * kGroupWords * 4, kGroupWords * 4);
     HWY_UNROLL(8)
     for (std::size_t w = 0; w < kGroupWords; w += kLanes) {
       const std::size_t word = group * kGroupWords + w;
       VU32 x = load_words(bytes + word * 4);
-      hash.add(x, first_word + word);
-      if constexpr (kSketch) x = Format::flip_signs(x, signs >> w * Format::kPerWord);
+      if constexpr (kSketch) x = bins.permute(Format::flip_signs(x, signs >> w * Format::kPerWord));
       const VF32 x0 = Format::first(x);
       squares.add(x0, w / kLanes * Format::kPerWord);
       if constexpr (kSketch) bins.add(word / kLanes, 0, x0);
@@ -128,26 +123,23 @@ HWY_INLINE VF64 add_block(const unsigned char* bytes, std::size_t first_word, st
   return squares.total();
 }
 
-HWY_INLINE TileHash hash_tile(const unsigned char* bytes) {
-  TileHash hash;
-  HWY_UNROLL(4)
-  for (std::size_t word = 0; word < kTileWords; word += kLanes) {
-    if (word * 4 % kLineBytes == 0) prefetch_lines(bytes + word * 4, kLineBytes);
-    hash.add(load_words(bytes + word * 4), word);
+// Returns C_t spread over lanes, and shows every vector of the tile to `visit` on the way. This is the first read of a
+// tile, so it asks for the lines of later ones: a row is one cache line.
+template <class Visit>
+HWY_INLINE VI64 hash_tile(const unsigned char* bytes, const Visit& visit) {
+  VI64 hash = hn::Zero(DI64());
+  for (std::size_t column = 0; column < kColumns; column += kLanes) {
+    ColumnSums sums;
+    HWY_UNROLL(4)
+    for (std::size_t p = column; p < kTileWords; p += kColumns) {
+      if (column == 0) hwy::Prefetch(bytes + p * 4 + kPrefetchBytes);
+      const VU32 x = load_words(bytes + p * 4);
+      sums.add(x, p);
+      visit(x);
+    }
+    hash = hn::Add(hash, sums.weighted(column));
   }
   return hash;
-}
-
-template <class Format>
-HWY_INLINE auto largest_magnitude(const unsigned char* bytes) {
-  const hn::Repartition<typename Format::Magnitude, DU32> d;
-  const auto mask = hn::Set(d, Format::kMagnitudeMask);
-  auto largest = hn::Zero(d);
-  HWY_UNROLL(4)
-  for (std::size_t word = 0; word < kTileWords; word += kLanes) {
-    largest = hn::Max(largest, hn::And(hn::BitCast(d, load_words(bytes + word * 4)), mask));
-  }
-  return largest;
 }
 
 template <class Format, bool kSketch>
@@ -155,25 +147,24 @@ HWY_INLINE void add_tile(const unsigned char* bytes, std::uint64_t tile, std::ui
                          const SketchKey& key, Lane& lane, Totals<Format>& totals) {
   constexpr std::size_t kBlocks = Format::kPerWord;
   constexpr std::size_t kElements = kBlocks * kBlockElements;
-  const auto largest = largest_magnitude<Format>(bytes);
   const typename Totals<Format>::DMagnitude d;
+  const auto magnitude_mask = hn::Set(d, Format::kMagnitudeMask);
+  auto largest = hn::Zero(d);
+  const VI64 hash = hash_tile(
+      bytes, [&](VU32 x) HWY_ATTR { largest = hn::Max(largest, hn::And(hn::BitCast(d, x), magnitude_mask)); });
+  totals.hash = hn::Add(totals.hash, weigh_tile(hash, weight));
   const bool too_large = !hn::AllFalse(d, hn::Gt(largest, hn::Set(d, Format::kTooLarge - 1)));
   const bool too_small = hn::AllFalse(d, hn::Gt(largest, hn::Set(d, Format::kTooSmall - 1)));
   if (HWY_UNLIKELY(too_large || too_small)) {
-    totals.hash = hn::Add(totals.hash, hash_tile(bytes).weighted(weight));
     if (too_small && hn::AllTrue(d, hn::Eq(largest, hn::Zero(d)))) return;  // zeros: common in embedding gradients
     add_carefully(Format::kDType, bytes, parameter, tile * kElements, kElements, lane);
     return;
   }
   totals.largest = hn::Max(totals.largest, largest);
-  TileHash hash;
   for (std::size_t b = 0; b < kBlocks; ++b) {
-    constexpr std::size_t kBlockWords = kTileWords / kBlocks;
-    const VF64 squares =
-        add_block<Format, kSketch>(bytes + b * kBlockWords * 4, b * kBlockWords, tile * kBlocks + b, key, lane, hash);
+    const VF64 squares = add_block<Format, kSketch>(bytes + b * (kTileBytes / kBlocks), tile * kBlocks + b, key, lane);
     totals.sum_squares = hn::Add(totals.sum_squares, squares);
   }
-  totals.hash = hn::Add(totals.hash, hash.weighted(weight));
 }
 
 // Adds N natural bins to the fp64 bins.
@@ -255,7 +246,7 @@ std::uint64_t HashRun(const Segment& run) {
   const std::uint64_t weights = hash_key(run.parameter, run.dtype);
   VU64 hash = hn::Zero(DU64());
   for_each_tile(run, [&](const unsigned char* bytes, std::uint64_t tile) {
-    hash = hn::Add(hash, hash_tile(bytes).weighted(tile_weight(weights, tile)));
+    hash = hn::Add(hash, weigh_tile(hash_tile(bytes, [](VU32) {}), tile_weight(weights, tile)));
   });
   return sum_of_lanes(hash);
 }

@@ -10,6 +10,7 @@
 
 #include <hwy/highway.h>
 
+#if HWY_TARGET != HWY_SCALAR
 HWY_BEFORE_NAMESPACE();
 namespace lockstep::digests::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
@@ -18,9 +19,13 @@ using DU32 = hn::ScalableTag<std::uint32_t>;
 using DI32 = hn::RebindToSigned<DU32>;
 using DU16 = hn::Repartition<std::uint16_t, DU32>;
 using DI16 = hn::RebindToSigned<DU16>;
+using DI64 = hn::Repartition<std::int64_t, DU32>;
 using DU64 = hn::Repartition<std::uint64_t, DU32>;
 using DF32 = hn::RebindToFloat<DU32>;
 using DF64 = hn::RebindToFloat<DU64>;
+using VI16 = hn::Vec<DI16>;
+using VI32 = hn::Vec<DI32>;
+using VI64 = hn::Vec<DI64>;
 using VU32 = hn::Vec<DU32>;
 using VU64 = hn::Vec<DU64>;
 using VF32 = hn::Vec<DF32>;
@@ -35,5 +40,6 @@ HWY_INLINE VU32 load_words(const unsigned char* bytes) {
 
 }  // namespace lockstep::digests::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
+#endif
 
 #endif
