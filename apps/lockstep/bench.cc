@@ -12,7 +12,7 @@
 
 namespace lockstep::app {
 
-std::vector<base::BenchRow> bench_exchange() {
+Result<std::vector<base::BenchRow>> bench_exchange() {
   std::vector<base::BenchRow> rows;
   const auto record = static_cast<double>(packed_size(RecordLayout{}));
   rows.push_back({"exchange.record", record, "bytes/rank/step", false, std::nullopt});
@@ -30,16 +30,16 @@ namespace {
 struct Suite {
   const char* name;
   const char* what;
-  std::function<std::vector<base::BenchRow>()> run;
+  std::function<Result<std::vector<base::BenchRow>>()> run;
 };
 
 const std::vector<Suite>& suites() {
   static const std::vector<Suite> all = {
-      {"digest", "digest and hash against a plain read of the same memory", [] { return digests::digest_bench(); }},
+      {"digest", "digest and hash against a plain read of the same memory", [] { return digests::run_digest_bench(); }},
 #ifdef LOCKSTEP_HAVE_TORCH
       {"torch", "digest against norm + isfinite + max + projection in libtorch", bench_torch_digest},
 #endif
-      {"stats", "metrics of one step by number of workers", [] { return stats::stats_bench(); }},
+      {"stats", "metrics of one step by number of workers", [] { return stats::run_stats_bench(); }},
       {"exchange", "bytes per rank and step", bench_exchange},
   };
   return all;
@@ -57,7 +57,12 @@ int run_bench(const Output& output, const std::vector<std::string>& only) {
   for (const Suite& suite : suites()) {
     if (!only.empty() && std::find(only.begin(), only.end(), suite.name) == only.end()) continue;
     fmt::print(stderr, "bench: {}: {}\n", suite.name, suite.what);
-    for (const base::BenchRow& row : suite.run()) {
+    const Result<std::vector<base::BenchRow>> rows = suite.run();
+    if (!rows) {
+      fmt::print(stderr, "lockstep: bench {}: {}\n", suite.name, rows.error().message());
+      return kFailure;
+    }
+    for (const base::BenchRow& row : *rows) {
       table.add({row.name, number(row.value), row.unit, met(row)});
       nlohmann::json entry = {{"name", row.name},
                               {"value", row.value},

@@ -4,13 +4,14 @@
 #include <vector>
 
 #include "base/bench_row.h"
+#include "lockstep/status.h"
 
 namespace lockstep::app {
 
 // Bytes of Lockstep's records against gathering full gradients.
-std::vector<base::BenchRow> bench_exchange();
+Result<std::vector<base::BenchRow>> bench_exchange();
 
-// The digest against what one would write with libtorch: norm, isfinite, max and a projection. Empty without libtorch.
-std::vector<base::BenchRow> bench_torch_digest();
+// The digest against what one would write with libtorch: norm, isfinite, max and a projection. Only with libtorch.
+Result<std::vector<base::BenchRow>> bench_torch_digest();
 
 }  // namespace lockstep::app

@@ -59,7 +59,7 @@ base::BenchRow compare(const char* name, at::ScalarType scalar, DType dtype) {
 
 }  // namespace
 
-std::vector<base::BenchRow> bench_torch_digest() {
+Result<std::vector<base::BenchRow>> bench_torch_digest() try {
   const int threads = at::get_num_threads();
   at::set_num_threads(1);
   const at::NoGradGuard no_grad;
@@ -67,6 +67,8 @@ std::vector<base::BenchRow> bench_torch_digest() {
                                       compare("digest.bf16_1t_vs_libtorch", at::kBFloat16, DType::kBFloat16)};
   at::set_num_threads(threads);
   return rows;
+} catch (const std::exception& error) {
+  return Status(StatusCode::kInternal, error.what());
 }
 
 }  // namespace lockstep::app
