@@ -146,10 +146,14 @@ TEST(RunWriter, ADiskThatFillsAtAnyByteNeverBreaksTheFile) {
     (void)(*writer)->close(seconds(20));
     const std::uint64_t written = (*writer)->health().steps_written;
     writer->reset();
+    Result<RunReader> reader = RunReader::open(temp.path());
+    ASSERT_TRUE(reader.has_value()) << reader.error().message();
     Result<Database> database = Database::open(temp.path() / kRunFile, OpenMode::kReadOnly);
     ASSERT_TRUE(database.has_value());
     Result<Statement> check = database->prepare("PRAGMA integrity_check");
-    ASSERT_TRUE(check.has_value() && check->step().has_value());
+    ASSERT_TRUE(check.has_value()) << check.error().message();
+    const Result<bool> checked = check->step();
+    ASSERT_TRUE(checked.has_value()) << checked.error().message();
     EXPECT_EQ(check->text(0), "ok");
     EXPECT_EQ(*database->integer("SELECT count(*) FROM step"), static_cast<std::int64_t>(written));
   }

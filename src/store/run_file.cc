@@ -77,12 +77,18 @@ Result<RunFile> create_run(const fs::path& folder, const RunInfo& info, const st
     return Status(StatusCode::kFailedPrecondition,
                   fmt::format("{} holds a run already: give the new run another name", folder.string()));
   }
-  if (Status status = configure(file->database); !status) return status;
-  const Status made = in_transaction(file->database, [&] {
-    Status status = migrate(file->database);
-    return status ? insert_run(file->database, folder, info) : status;
-  });
-  if (!made) return made;
+  Status made = configure(file->database);
+  if (made) {
+    made = in_transaction(file->database, [&] {
+      Status status = migrate(file->database);
+      return status ? insert_run(file->database, folder, info) : status;
+    });
+  }
+  if (!made) {
+    file->database = Database();
+    remove_run_files(folder);  // it was empty when we came
+    return made;
+  }
   return file;
 }
 
@@ -107,6 +113,13 @@ Result<RunFile> open_run(const fs::path& folder, const std::string& vfs) {
   });
   if (!ready) return ready;
   return file;
+}
+
+void remove_run_files(const fs::path& folder) {
+  for (const char* suffix : {"", "-wal", "-shm", "-journal"}) {
+    std::error_code ignored;
+    fs::remove(folder / (std::string(kRunFile) + suffix), ignored);
+  }
 }
 
 Status end_run(RunFile& file) {

@@ -24,12 +24,18 @@ struct Report {
   std::uint64_t handed = 0, committed = 0;
 };
 
-// Writes steps from 1 on, as fast as `pause` allows, and reports through the pipe until it is killed.
-[[noreturn]] void write_until_killed(const std::filesystem::path& folder, const RunWriterOptions& options, int pipe,
-                                     milliseconds pause) {
+// `cycle`: closes and reopens the run every few steps, so that kills fall into the ending of a run too.
+struct Behaviour {
+  RunWriterOptions options;
+  milliseconds pause{0};
+  bool cycle = false;
+};
+
+// Writes steps from 1 on and reports through the pipe until it is killed.
+[[noreturn]] void write_until_killed(const std::filesystem::path& folder, const Behaviour& behaviour, int pipe) {
   RunInfo info;
   info.world = 4;
-  Result<std::shared_ptr<RunWriter>> writer = RunWriter::create(folder, info, options);
+  Result<std::shared_ptr<RunWriter>> writer = RunWriter::create(folder, info, behaviour.options);
   if (!writer) _exit(1);
   for (std::uint64_t s = 1;; ++s) {
     const Step step = make_step(s, 4);
@@ -38,7 +44,11 @@ struct Report {
       (*writer)->put_finding({"f", "rank.outlier", {1}, 1, s, Certainty::kCertain, 1, {}, "{}", "m", "r"});
     const Report report{s, (*writer)->health().last_written_step.value_or(0)};
     if (write(pipe, &report, sizeof report) != sizeof report) _exit(1);
-    std::this_thread::sleep_for(pause);
+    std::this_thread::sleep_for(behaviour.pause);
+    if (!behaviour.cycle || s % 3 != 0) continue;
+    if (!(*writer)->close(std::chrono::seconds(20))) _exit(1);
+    writer = RunWriter::open(folder, behaviour.options);
+    if (!writer) _exit(1);
   }
 }
 
@@ -47,13 +57,13 @@ struct Victim {
   int pipe = -1;
 };
 
-Victim start(const std::filesystem::path& folder, const RunWriterOptions& options, milliseconds pause) {
+Victim start(const std::filesystem::path& folder, const Behaviour& behaviour) {
   int ends[2];
   if (pipe(ends) != 0) return {};
   const pid_t child = fork();
   if (child == 0) {
     close(ends[0]);
-    write_until_killed(folder, options, ends[1], pause);
+    write_until_killed(folder, behaviour, ends[1]);
   }
   close(ends[1]);
   return {child, ends[0]};
@@ -106,12 +116,13 @@ TEST(RunStore, SurvivesKillAtTwoHundredRandomMoments) {
   const std::uint32_t seed = std::random_device()();
   SCOPED_TRACE(seed);
   std::mt19937 random(seed);
-  RunWriterOptions options;
-  options.flush_interval = milliseconds(1);
+  Behaviour behaviour;
+  behaviour.options.flush_interval = milliseconds(1);
   int killed_in_mid_run = 0;
   for (int round = 0; round < 200; ++round) {
     const TempFolder temp;
-    const Victim victim = start(temp.path(), options, milliseconds(0));
+    behaviour.cycle = round % 4 == 1;
+    const Victim victim = start(temp.path(), behaviour);
     ASSERT_GT(victim.process, 0);
     // Some kills fall into the making of the run; most wait for its first step and fall into the writing.
     if (round % 4 != 0) wait_for_report(victim.pipe);
@@ -135,7 +146,7 @@ TEST(RunStore, SurvivesKillAtTwoHundredRandomMoments) {
 // over before we began to wait a second must be in the file when the second is over.
 TEST(RunStore, LacksAtMostTheLastSecond) {
   const TempFolder temp;
-  const Victim victim = start(temp.path(), {}, milliseconds(2));
+  const Victim victim = start(temp.path(), {{}, milliseconds(2), false});
   ASSERT_GT(victim.process, 0);
   Report report;
   const auto first_part = steady_clock::now() + milliseconds(300);

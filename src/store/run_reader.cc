@@ -50,9 +50,9 @@ std::uint64_t bytes_on_disk(const fs::path& folder) {
   return bytes;
 }
 
-bool has_wal(const fs::path& folder) {
+bool has_beside(const fs::path& folder, const char* suffix) {
   std::error_code error;
-  const auto size = fs::file_size(folder / (std::string(kRunFile) + "-wal"), error);
+  const auto size = fs::file_size(folder / (std::string(kRunFile) + suffix), error);
   return !error && size > 0;
 }
 
@@ -97,14 +97,17 @@ Result<RunReader> RunReader::open(const fs::path& folder, const std::string& vfs
     return Status(StatusCode::kUnavailable,
                   fmt::format("{} holds no {}: is it a run folder?", folder.string(), kRunFile));
   }
-  Result<FileKind> kind = FileKind::kEmpty;
-  for (const OpenMode mode : {OpenMode::kReadOnly, OpenMode::kImmutable}) {
-    Result<Database> database = Database::open(file, mode, vfs);
-    if (!database) return database.error();
-    reader.database_ = std::move(*database);
-    kind = identify(reader.database_, file);
-    // Where SQLite may not make its shared-memory file, a run without a log can still be read as it stands.
-    if (kind || kind.error().code() != StatusCode::kIo || has_wal(folder)) break;
+  Result<FileKind> kind = reader.connect(OpenMode::kReadOnly, vfs);
+  if (!kind && kind.error().code() == StatusCode::kIo) {
+    if (has_beside(folder, "-journal")) {
+      // A writer was stopped while it ended the run: SQLite must undo that half step, which takes a connection that may
+      // write. Afterwards ours is read-only again.
+      if (Result<FileKind> mended = reader.connect(OpenMode::kReadWrite, vfs); !mended) return mended.error();
+      kind = reader.connect(OpenMode::kReadOnly, vfs);
+    } else if (!has_beside(folder, "-wal")) {
+      // Where SQLite may not make its shared-memory file, a run without a log can still be read as it stands.
+      kind = reader.connect(OpenMode::kImmutable, vfs);
+    }
   }
   if (!kind) return kind.error();
   if (*kind == FileKind::kEmpty) {
@@ -113,6 +116,14 @@ Result<RunReader> RunReader::open(const fs::path& folder, const std::string& vfs
         fmt::format("{} is empty: its writer has not begun, or was stopped before its first step", file.string()));
   }
   return reader;
+}
+
+Result<FileKind> RunReader::connect(OpenMode mode, const std::string& vfs) {
+  const fs::path file = folder_ / kRunFile;
+  Result<Database> database = Database::open(file, mode, vfs);
+  if (!database) return database.error();
+  database_ = std::move(*database);
+  return identify(database_, file);
 }
 
 Result<RunSummary> RunReader::summary() {

@@ -1,4 +1,5 @@
-// Reads a run, also while its writer is live, and never writes to it.
+// Reads a run, also while its writer is live, and writes nothing to it (but lets SQLite undo what a killed writer left
+// half done).
 //
 // Every query is one short read, so that it does not hold up the writer's checkpoints; snapshot() makes several of them
 // see one state. Step ranges are inclusive. One thread at a time; open one reader per thread.
@@ -20,6 +21,7 @@
 #include "lockstep/status.h"
 #include "store/rank_columns.h"
 #include "store/run_info.h"
+#include "store/schema.h"
 #include "store/series.h"
 #include "store/sqlite.h"
 #include "store/step_metrics.h"
@@ -114,6 +116,7 @@ class RunReader {
   };
 
  private:
+  Result<FileKind> connect(OpenMode mode, const std::string& vfs);
   Result<Buckets> empty_buckets(const StepRange& range, std::size_t points);
 
   std::filesystem::path folder_;
