@@ -164,7 +164,7 @@ Metric positive(std::uint64_t value) {
 
 const ColumnMask kSeriesColumns = first_columns(5);
 const ColumnMask kDetailColumns = first_columns(kColumns.size()) & ~first_columns(5);
-const ColumnMask kTimingColumns = first_columns(23) & ~first_columns(20);
+const ColumnMask kTotalsColumns = (first_columns(23) & ~first_columns(20)) | 1U << 7 | 1U << 10 | 1U << 12;
 
 RankScalars to_scalars(const Record& record, const RankStats* stats) {
   RankScalars row;

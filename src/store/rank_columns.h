@@ -48,7 +48,7 @@ RankScalars to_scalars(const Record& record, const RankStats* stats);
 using ColumnMask = std::uint32_t;
 extern const ColumnMask kSeriesColumns;
 extern const ColumnMask kDetailColumns;
-extern const ColumnMask kTimingColumns;
+extern const ColumnMask kTotalsColumns;  // of kDetailColumns: what RunReader::totals() adds up
 
 // `ranks` in rank order.
 std::vector<std::byte> encode(std::span<const RankScalars> ranks, ColumnMask columns);

@@ -70,9 +70,12 @@ struct RankTimings {
   Metric step_ns, digest_ns, other_ns;  // means
 };
 
-struct RunTimings {
-  Metric step_ns, digest_ns, other_ns;  // means over ranks and steps
+// Over all ranks and steps.
+struct RunTotals {
+  Metric step_ns, digest_ns, other_ns;  // means
   std::vector<RankTimings> ranks;
+  std::uint8_t observed = 0;  // what some rank showed in some step: bits of RankScalars::observed
+  bool losses = false, batches = false;
 };
 
 class RunReader {
@@ -92,7 +95,7 @@ class RunReader {
   // Of the same buckets; only metrics for which expectations were stored.
   Result<std::vector<ExpectedColumn>> expected_series(const Buckets& buckets);
   Result<RankGrid> rank_grid(const StepRange& range, std::size_t points, std::span<const std::uint32_t> ranks);
-  Result<RunTimings> timings(bool per_rank);
+  Result<RunTotals> totals();
 
   Result<std::vector<MatrixEntry>> matrices();
   Result<CosineMatrix> matrix(std::uint64_t step);

@@ -264,16 +264,15 @@ Result<RankGrid> RunReader::rank_grid(const StepRange& range, std::size_t points
   return lay_out(std::move(*buckets), ranks, filled);
 }
 
-Result<RunTimings> RunReader::timings(bool per_rank) {
-  RunTimings timings;
+Result<RunTotals> RunReader::totals() {
+  RunTotals totals;
   Result<Statement> query = database_.prepare("SELECT avg(step_ns), avg(digest_ns), avg(other_ns) FROM step");
   if (!query) return query.error();
   Result<bool> row = query->step();
   if (!row) return row.error();
-  timings.step_ns = query->real(0);
-  timings.digest_ns = query->real(1);
-  timings.other_ns = query->real(2);
-  if (!per_rank) return timings;
+  totals.step_ns = query->real(0);
+  totals.digest_ns = query->real(1);
+  totals.other_ns = query->real(2);
 
   Result<Statement> detail = database_.prepare("SELECT step, columns FROM rank_detail");
   if (!detail) return detail.error();
@@ -284,7 +283,7 @@ Result<RunTimings> RunReader::timings(bool per_rank) {
     if (!more) return more.error();
     if (!*more) break;
     scalars.clear();
-    if (Status status = decode(detail->blob(1), kTimingColumns, scalars); !status) {
+    if (Status status = decode(detail->blob(1), kTotalsColumns, scalars); !status) {
       return name_step(status, static_cast<std::uint64_t>(detail->integer(0)), folder_);
     }
     for (const RankScalars& rank : scalars) {
@@ -292,13 +291,16 @@ Result<RunTimings> RunReader::timings(bool per_rank) {
       step_ns.add(rank.step_ns);
       digest_ns.add(rank.digest_ns);
       other_ns.add(rank.other_ns);
+      totals.observed |= rank.observed;
+      totals.losses = totals.losses || rank.loss_count > 0;
+      totals.batches = totals.batches || rank.samples > 0;
     }
   }
   const auto mean = [](const Cell& cell) { return std::isnan(cell.mean()) ? Metric() : Metric(cell.mean()); };
   for (const auto& [rank, cells] : sums) {
-    timings.ranks.push_back({rank, mean(cells[0]), mean(cells[1]), mean(cells[2])});
+    totals.ranks.push_back({rank, mean(cells[0]), mean(cells[1]), mean(cells[2])});
   }
-  return timings;
+  return totals;
 }
 
 }  // namespace lockstep::store

@@ -64,7 +64,7 @@ TEST(RunStore, AMillionRankStepsTakeUnderTwoHundredBytesEach) {
   timed("summary", [&] { EXPECT_EQ(reader->summary()->steps, rank_steps / kWorld); });
   timed("step_series", [&] { EXPECT_LE(reader->step_series({}, 1000)->buckets.size(), 1000U); });
   timed("rank_grid", [&] { EXPECT_LE(reader->rank_grid({}, 400, ranks)->buckets.size(), 400U); });
-  timed("timings", [&] { EXPECT_EQ(reader->timings(true)->ranks.size(), kWorld); });
+  timed("totals", [&] { EXPECT_EQ(reader->totals()->ranks.size(), kWorld); });
   timed("matrices", [&] { EXPECT_LE(reader->matrices()->size(), 201U); });
 }
 

@@ -258,15 +258,17 @@ TEST(RunStore, ExpectationsFollowTheBucketsOfTheSeries) {
   EXPECT_TRUE(std::isnan(expected[0].high[9]));
 }
 
-TEST(RunStore, TimingsAreMeansPerRank) {
+TEST(RunStore, TotalsAreMeansPerRankAndWhatWasObserved) {
   const TempFolder temp;
   const std::shared_ptr<RunWriter> writer = make_writer(temp.path(), 3);
   write_steps(*writer, 0, 10, 3);
   ASSERT_TRUE(writer->close(seconds(20)).is_ok());
-  const RunTimings timings = *open_reader(temp.path()).timings(true);
+  const RunTotals timings = *open_reader(temp.path()).totals();
   EXPECT_NEAR(*timings.digest_ns, 300'000, 1);
   ASSERT_EQ(timings.ranks.size(), 3U);
   EXPECT_NEAR(*timings.ranks[2].other_ns, 20'000, 1);
+  EXPECT_EQ(timings.observed, RankScalars::kGradient | RankScalars::kReduced);
+  EXPECT_TRUE(timings.losses && timings.batches);
 }
 
 TEST(MatrixStride, KeepsBetweenHalfAndAllOfTheAllowed) {
