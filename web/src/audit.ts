@@ -1,10 +1,11 @@
 // The data audit: how much of the data was seen, and whether workers drew the same samples.
 import { make_figure, or_none } from "./chart";
+import { amount_map } from "./colormap";
 import type { Audit } from "./document";
 import { el } from "./dom";
 import { integer, number, percent } from "./format";
 import { make_matrix_view } from "./matrix_view";
-import { facts, make_frame, make_table, type Section } from "./section";
+import { facts, make_frame, make_table, why_empty, type Section } from "./section";
 import { bucket_name, line, step_option, step_tooltip, thin_rows } from "./step_chart";
 
 export function audit_section(): Section {
@@ -15,9 +16,11 @@ export function audit_section(): Section {
     title: "Share of the row's samples that the column drew too",
     label: "Overlap of the samples of every pair of workers.",
     pair: (a, b, value) => `Of rank ${a}'s samples, rank ${b} drew a share of ${value} too.`,
+    colours: amount_map,
     format: (value) => `${number(100 * value, 2)}%`,
   });
-  const overlap_box = el("div", {}, el("h3", {}, "Overlap between workers"), overlap.element);
+  const no_overlap = el("p", { class: "empty", hidden: true });
+  const overlap_box = el("div", {}, el("h3", {}, "Overlap between workers"), no_overlap, overlap.element);
   const coverage = make_figure("medium", () => (audit ? coverage_table(audit) : el("p", {}, "No data.")));
   const missing = el("p", { class: "empty", hidden: true });
   const epochs = el("div");
@@ -28,12 +31,15 @@ export function audit_section(): Section {
     element: frame.element,
     update: (page) => {
       audit = page.audit.data;
-      if (!audit) return frame.show_empty(page.audit.reason || "No data audit: it needs a fingerprint of each sample, given by on_batch().");
+      if (!audit) return frame.show_empty(why_empty(page, page.audit.reason, "No data audit: it needs a fingerprint of each sample, given by on_batch()."));
       frame.show();
       frame.set_lead("From the fingerprints of the samples in each batch: exact, unless said otherwise.");
       tiles.replaceChildren(audit_facts(audit));
-      overlap_box.hidden = audit.overlap === null;
-      if (audit.overlap) overlap.draw(audit.overlap, { low: 0, high: Math.max(0.05, largest_share(audit.overlap.values, audit.overlap.n)) });
+      const most = audit.overlap ? largest_share(audit.overlap.values, audit.overlap.n) : 0;
+      no_overlap.hidden = most > 0;
+      no_overlap.textContent = audit.overlap ? "None: no two workers drew a sample in common." : "Overlap between workers is not stored for this run.";
+      overlap.element.hidden = most === 0;
+      if (audit.overlap) overlap.draw(audit.overlap, { low: 0, high: Math.max(0.05, most) });
       coverage.element.hidden = audit.series === null;
       missing.hidden = audit.series !== null;
       missing.textContent = "Coverage over time is not stored for this run.";

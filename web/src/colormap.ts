@@ -20,11 +20,16 @@ function ramp(stops: string[]): Colormap {
   };
 }
 
-// Samples of a cividis-like ramp: dark blue through grey to yellow.
-const sequential = ramp(["#0a2351", "#213b6e", "#45536f", "#666970", "#848077", "#a79973", "#cbb567", "#efd452", "#fdea6a"]);
+// Samples of viridis.
+const sequential = ramp(["#440154", "#472d7b", "#3b528b", "#2c728e", "#21918c", "#28ae80", "#5ec962", "#addc30", "#fde725"]);
 const diverging_light = ramp(["#0a4a7c", "#2f7fb8", "#86b8da", "#f1f0ec", "#f2b279", "#d9731f", "#8f3c00"]);
 const diverging_dark = ramp(["#8fd0ff", "#4a9bd4", "#235a86", "#23252a", "#84501f", "#d98332", "#ffc78a"]);
 
+// From "nothing" in the page's own tone to full: for shares, where zero is the calm case.
+const amount_light = ramp(["#edebe5", "#b9cfe0", "#6fa3cb", "#1f6ea8", "#0a3c66"]);
+const amount_dark = ramp(["#282a2f", "#264a66", "#3579aa", "#63b3e8", "#d3ecff"]);
+
+export const amount_map = (dark: boolean): Colormap => (dark ? amount_dark : amount_light);
 export const sequential_map = (): Colormap => sequential;
 export const diverging_map = (dark: boolean): Colormap => (dark ? diverging_dark : diverging_light);
 

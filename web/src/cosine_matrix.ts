@@ -1,10 +1,14 @@
 // Which workers agree: the cosine of every pair's gradients, at the step that the slider chooses.
+import { sequential_map } from "./colormap";
 import type { Cosine, Matrix, PageDocument } from "./document";
 import { el } from "./dom";
 import { count, integer, number } from "./format";
 import { make_matrix_view } from "./matrix_view";
 import type { Scale } from "./scale_legend";
-import { facts, make_frame, type Section } from "./section";
+import { facts, make_frame, why_empty, type Section } from "./section";
+
+// Cosines keep their zeros: 1.000 says more than 1.
+const cosine_text = (value: number, decimals: number): string => value.toFixed(decimals).replace("-", "\u2212");
 
 interface Pair {
   a: number;
@@ -43,7 +47,8 @@ export function cosine_section(): Section {
     title: "Cosine of two workers' gradients",
     label: "Cosine of the gradients of every pair of workers.",
     pair: (a, b, value) => `Ranks ${a} and ${b}: cosine ${value}.`,
-    format: (value) => value.toFixed(2).replace("-", "\u2212"),
+    colours: sequential_map,
+    format: (value) => cosine_text(value, 2),
   });
   const slider = el("input", { type: "range", min: 0, max: 0, value: 0, step: 1, "aria-label": "Step of the matrix" });
   const where = el("output", { class: "where" });
@@ -73,7 +78,7 @@ export function cosine_section(): Section {
     update: (next) => {
       page = next;
       const cosine = next.cosine.data;
-      if (!cosine) return frame.show_empty(next.cosine.reason || "No cosine matrices are stored: switch them on with cosine_matrix (up to 64 workers), with sketches.");
+      if (!cosine) return frame.show_empty(why_empty(next, next.cosine.reason, "No cosine matrices are stored: switch them on with cosine_matrix (up to 64 workers), with sketches."));
       frame.show();
       frame.set_lead("Gradients of workers on different samples share a part, the signal. A pair near 1 computed the same thing; a row apart from the rest is a worker on its own.");
       const last = cosine.matrices.length - 1;
@@ -98,11 +103,10 @@ function pair_facts(matrix: Matrix, cosine: Cosine): HTMLElement {
   const low = pairs[0], high = pairs[pairs.length - 1];
   if (!low || !high) return el("p", { class: "empty" }, "No pair of workers could be compared at this step.");
   const mean = pairs.reduce((s, p) => s + p.value, 0) / pairs.length;
-  const error = cosine.error === null ? "" : `each \u00b1 ${number(cosine.error, 2)} (1 sd of the sketch)`;
   return facts([
-    { name: "Mean of the pairs", value: number(mean, 3), hint: count(pairs.length, "pair") },
-    { name: "Closest pair", value: number(high.value, 3), hint: `ranks ${high.a} and ${high.b}` },
-    { name: "Furthest pair", value: number(low.value, 3), hint: `ranks ${low.a} and ${low.b}` },
-    ...(error ? [{ name: "Error", value: number(cosine.error, 2), hint: error }] : []),
+    { name: "Mean of the pairs", value: cosine_text(mean, 3), hint: count(pairs.length, "pair") },
+    { name: "Closest pair", value: cosine_text(high.value, 3), hint: `ranks ${high.a} and ${high.b}` },
+    { name: "Furthest pair", value: cosine_text(low.value, 3), hint: `ranks ${low.a} and ${low.b}` },
+    ...(cosine.error === null ? [] : [{ name: "Error of an entry", value: number(cosine.error, 2), hint: "1 sd of the sketch" }]),
   ]);
 }

@@ -1,8 +1,8 @@
 // What the monitor itself cost the training that it watched, and how it fared.
 import type { Costs, Health } from "./document";
 import { el } from "./dom";
-import { bytes, capital, duration_ns, integer, percent, words } from "./format";
-import { facts, make_frame, make_table, table_fold, type Section } from "./section";
+import { bytes, capital, duration_ns, integer, percent, sentence, words } from "./format";
+import { facts, make_frame, make_table, table_fold, why_empty, type Section } from "./section";
 
 export function costs_section(): Section {
   const frame = make_frame("costs", "What watching cost");
@@ -20,9 +20,9 @@ export function costs_section(): Section {
       costs = page.costs.data;
       if (!costs && !page.health) return frame.show_empty(page.costs.reason || "Neither costs nor health of the monitor are stored.");
       frame.show();
-      frame.set_lead("Measured inside this run, on the training thread.");
+      frame.set_lead(costs ? "Measured inside this run, on the training thread." : "");
       no_costs.hidden = costs !== null;
-      no_costs.textContent = page.costs.reason || "No costs are stored yet: they come with the first analysed step.";
+      no_costs.textContent = sentence(why_empty(page, page.costs.reason, "No costs are stored for this run."));
       tiles.hidden = costs === null;
       if (costs) tiles.replaceChildren(cost_facts(costs));
       fold.element.hidden = !costs || costs.rank.length === 0;
@@ -58,7 +58,7 @@ function health_view(health: Health): HTMLElement[] {
   const troubles = health.counts.filter(([name, n]) => kTroubles.has(name) && n > 0);
   const state = !health.enabled
     ? `The monitor is off: ${health.reason || "no reason was stored"}.`
-    : troubles.length === 0 ? "The monitor ran without trouble." : "The monitor ran, with trouble:";
+    : troubles.length === 0 ? "The monitor is on and has had no trouble." : "The monitor is on, with some trouble:";
   const list = troubles.map(([name, n]) => el("li", {}, `${capital(words(name))}: ${integer(n)}`));
   const out: HTMLElement[] = [el("h3", {}, "Health of the monitor"), el("p", { class: health.enabled ? "" : "warning" }, state)];
   if (list.length > 0) out.push(el("ul", {}, ...list));

@@ -96,4 +96,9 @@ export function scalar(x: Scalar): string {
 // "digest_ns_mean" as "digest ns mean".
 export const words = (name: string): string => name.replace(/_/g, " ");
 export const count = (n: number, noun: string): string => `${integer(n)} ${noun}${n === 1 ? "" : "s"}`;
+// A reason as a sentence: capital, full stop.
+export function sentence(text: string): string {
+  const trimmed = text.trim();
+  return capital(trimmed) + (/[.!?]$/.test(trimmed) || trimmed === "" ? "" : ".");
+}
 export const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);

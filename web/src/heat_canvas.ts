@@ -11,7 +11,7 @@ export interface HeatSpec {
   colour(row: number, column: number): string | null; // null: nothing known, left empty
   text?(row: number, column: number): { text: string; ink: string } | null; // printed in the cell when it fits
   words(row: number, column: number): string; // what the reading line says
-  crossed?(row: number, column: number): boolean; // draws a cross: a value that is no number
+  nonfinite?(row: number, column: number): boolean; // a value that is no number: a colour of its own
   label: string; // of the whole map, for screen readers
 }
 
@@ -31,6 +31,7 @@ export interface HeatOptions {
   hint: string; // what Enter or a click does
   on_open?(cell: CellAt): void;
   max_square?: number;
+  foot?: HTMLElement; // under the cells, e.g. the ends of the axis
 }
 
 export function make_heat_canvas(options: HeatOptions): HeatCanvas {
@@ -84,7 +85,7 @@ export function make_heat_canvas(options: HeatOptions): HeatCanvas {
   on_theme(draw);
 
   return {
-    element: el("div", { class: "heat-box" }, frame, reading),
+    element: el("div", { class: "heat-box" }, frame, options.foot, reading),
     draw: (next) => {
       spec = next;
       if (cursor && (cursor.row >= next.rows || cursor.column >= next.columns)) cursor = null;
@@ -133,8 +134,7 @@ function paint(canvas: HTMLCanvasElement, frame: HTMLElement, spec: HeatSpec, cu
     for (let c = 0; c < spec.columns; ++c) {
       const x = x_of(c), y = y_of(r);
       const w = Math.max(1, x_of(c + 1) - x - gap_x), h = Math.max(1, y_of(r + 1) - y - gap);
-      const crossed = spec.crossed?.(r, c) ?? false;
-      const fill = crossed ? style.getPropertyValue("--alarm") : spec.colour(r, c);
+      const fill = spec.nonfinite?.(r, c) ? style.getPropertyValue("--nonfinite") : spec.colour(r, c);
       if (fill !== null) {
         context.fillStyle = fill;
         context.fillRect(x, y, w, h);

@@ -20,7 +20,7 @@ export function interval_plot(title: string, metric: string, settings: StudySett
     }
     if (value && value.mean !== null) marks.push(svg("circle", { cx: `${at(value.mean)}%`, cy: y, r: 4.5, class: `mean s${i + 1}` }));
     const half = value && value.low !== null && value.high !== null ? (value.high - value.low) / 2 : null;
-    const words = `${number(value?.mean ?? null, 4)}${half === null ? "" : ` \u00b1 ${number(half, 2)}`}`;
+    const words = `${number(value?.mean ?? null, 4)}${half === null || half === 0 ? "" : ` \u00b1 ${number(half, 2)}`}`;
     return el("div", { class: "interval-row" }, el("span", { class: "setting" }, setting.name),
       svg("svg", { width: "100%", height: kRow, role: "img", "aria-label": `${setting.name}: ${words}` }, ...marks), el("span", { class: "figures" }, words));
   });
@@ -37,5 +37,6 @@ function extent_of(metric: string, settings: StudySetting[]): { low: number; hig
   const low = Math.min(...all), high = Math.max(...all);
   // Settings that hardly differ must look so: the axis never spans less than 2 % of the values' size.
   const room = Math.max((high - low) * 0.04, (0.02 * Math.max(Math.abs(low), Math.abs(high)) - (high - low)) / 2, 1e-12);
-  return { low: low - room, high: high + room };
+  // Shares and dispersions have ends of their own; an axis that runs past them would suggest values that cannot be.
+  return { low: low >= 0 ? Math.max(0, low - room) : low - room, high: high <= 1 ? Math.min(1, high + room) : high + room };
 }

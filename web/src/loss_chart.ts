@@ -4,7 +4,7 @@ import type { Column, PageDocument, Ranks, Series } from "./document";
 import { el } from "./dom";
 import { integer, number } from "./format";
 import { on_range, set_range, step_window } from "./range";
-import { make_frame, make_table, type Section } from "./section";
+import { make_frame, make_table, why_empty, type Section } from "./section";
 import { band, bucket_name, finding_marks, line, step_option, step_tooltip, thin_rows } from "./step_chart";
 import type { Palette } from "./theme";
 
@@ -91,16 +91,19 @@ export function loss_section(): Section {
       series = page.series.data;
       findings = page.findings;
       const mean = series?.columns.get("loss_mean");
-      if (!series || !mean) return frame.show_empty(page.series.reason || "No losses are stored: call on_loss() once per micro-batch.");
+      if (!series || !mean) return frame.show_empty(why_empty(page, page.series.reason, "No losses are stored: call on_loss() once per micro-batch."));
       frame.show();
       const data = series;
       const hidden = hidden_of(data);
-      frame.set_lead(widest(data, hidden, page.ranks.data) || "One worker: the average is its own loss.");
-      const title = "Averaged loss, and the workers behind it";
+      const hides = hidden.std_high.some((v) => v !== null);
+      frame.set_lead(widest(data, hidden, page.ranks.data) || "One worker: the average is its own loss and hides nothing.");
+      const title = hides ? "Averaged loss, and the workers behind it" : "Loss";
       figure.set((p) => loss_option(p, data, hidden, findings), title, `${title}, over ${data.step.length} points.`, [
-        { name: "average", kind: "line", colour: (p) => p.text },
-        { name: "\u00b1 std of workers", kind: "band", colour: (p) => p.band_strong },
-        { name: "smallest to largest worker", kind: "band", colour: (p) => p.band },
+        { name: hides ? "average" : "loss", kind: "line", colour: (p) => p.text },
+        ...(hides ? [
+          { name: "\u00b1 std of workers", kind: "band" as const, colour: (p: Palette) => p.band_strong },
+          { name: "smallest to largest worker", kind: "band" as const, colour: (p: Palette) => p.band },
+        ] : []),
         ...(findings.length > 0 ? [{ name: "finding begins", kind: "dash" as const, colour: (p: Palette) => p.alarm }] : []),
       ]);
       figure.set_note(data.downsampled
@@ -115,7 +118,7 @@ function loss_option(p: Palette, series: Series, hidden: Hidden, findings: PageD
   const mean = series.columns.get("loss_mean");
   const range = step_window();
   const option = step_option(p, series, [
-    band(series, hidden.low, hidden.high, p.band),
+    band(series, hidden.low, hidden.high, p.band, series.downsampled ? p.band_strong : undefined),
     band(series, hidden.std_low, hidden.std_high, p.band_strong),
     line(series, mean?.value ?? [], p.text, { lineStyle: { color: p.text, width: 1.8 }, itemStyle: { color: p.text }, markLine: finding_marks(p, findings) }),
   ]);
@@ -162,7 +165,7 @@ function range_controls(series: () => Series | null): { element: HTMLElement; re
   last.addEventListener("change", apply);
   reset.addEventListener("click", () => set_range(null));
   return {
-    element: el("div", { class: "controls" }, el("span", {}, "All charts show steps"), first, el("span", {}, "to"), last, reset),
+    element: el("div", { class: "controls" }, el("span", {}, "All charts show steps"), el("span", { class: "from-to" }, first, "to", last), reset),
     refresh: () => {
       const data = series();
       const range = step_window();

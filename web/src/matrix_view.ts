@@ -1,12 +1,12 @@
 // A square of worker against worker: cosines of their gradients, or the share of samples that they have in common.
-import { css, ink_on, sequential_map } from "./colormap";
+import { css, ink_on, type Colormap } from "./colormap";
 import type { Matrix } from "./document";
 import { el } from "./dom";
 import { kNone, number } from "./format";
 import { make_heat_canvas } from "./heat_canvas";
 import { scale_legend, type Scale } from "./scale_legend";
 import { make_table, table_fold } from "./section";
-import { on_theme } from "./theme";
+import { on_theme, palette } from "./theme";
 
 export interface MatrixView {
   element: HTMLElement;
@@ -18,6 +18,7 @@ export interface MatrixWords {
   label: string; // for screen readers
   pair(a: number, b: number, value: string): string; // the reading line
   format(value: number): string; // inside a cell
+  colours(dark: boolean): Colormap;
 }
 
 export function make_matrix_view(words: MatrixWords): MatrixView {
@@ -31,7 +32,7 @@ export function make_matrix_view(words: MatrixWords): MatrixView {
   const draw = (): void => {
     const m = matrix;
     if (!m) return;
-    const map = sequential_map();
+    const map = words.colours(palette().dark);
     const at = (r: number, c: number): number | null => m.values[r * m.n + c] ?? null;
     const shade = (v: number): number => (v - scale.low) / (scale.high - scale.low);
     heat.draw({

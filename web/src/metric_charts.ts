@@ -4,7 +4,7 @@ import type { Expected, PageDocument, Sampled, Series } from "./document";
 import { el } from "./dom";
 import { percent } from "./format";
 import { on_range } from "./range";
-import { make_frame, make_table, type Section } from "./section";
+import { make_frame, make_table, why_empty, type Section } from "./section";
 import { band, bucket_name, finding_marks, line, step_option, step_tooltip, thin_rows } from "./step_chart";
 import type { Palette } from "./theme";
 
@@ -16,9 +16,9 @@ interface MetricView {
 }
 
 const kMetrics: MetricView[] = [
-  { id: "loss_std", title: "Loss dispersion", meaning: "std of the workers' losses", missing: "No loss dispersion: it needs the losses of two workers." },
-  { id: "norm_cv", title: "Gradient-norm dispersion", meaning: "std of the norms over their mean", missing: "No norm dispersion: it needs the gradients of two workers." },
-  { id: "cosine_mean", title: "Gradient-direction consistency", meaning: "mean cosine over pairs of workers", missing: "No cosine: it needs sketches of two workers' gradients." },
+  { id: "loss_std", title: "Loss dispersion", meaning: "std of losses", missing: "No loss dispersion: it needs the losses of two workers." },
+  { id: "norm_cv", title: "Gradient-norm dispersion", meaning: "std of norms / mean", missing: "No norm dispersion: it needs the gradients of two workers." },
+  { id: "cosine_mean", title: "Gradient-direction consistency", meaning: "mean cosine of all pairs", missing: "No cosine: it needs sketches of two workers' gradients." },
 ];
 
 export function metrics_section(): Section {
@@ -34,7 +34,7 @@ export function metrics_section(): Section {
     update: (next) => {
       page = next;
       const series = next.series.data;
-      if (!series) return frame.show_empty(next.series.reason || "No steps are stored yet.");
+      if (!series) return frame.show_empty(why_empty(next, next.series.reason, "No steps are stored."));
       if (!kMetrics.some((m) => has_values(series.columns.get(m.id)))) {
         return frame.show_empty("No metric could be computed: each compares at least two workers.");
       }
@@ -80,10 +80,10 @@ function metric_legend(metric: MetricView, expected: Expected | undefined): Lege
 function metric_option(p: Palette, series: Series, metric: MetricView, sampled: Sampled, expected: Expected | undefined, page: PageDocument): Record<string, unknown> {
   const drawn: Record<string, unknown>[] = [];
   if (expected) {
-    drawn.push(band(series, expected.low, expected.high, p.expected_band, { z: 1 }));
+    drawn.push(band(series, expected.low, expected.high, p.expected_band));
     drawn.push(line(series, expected.value, p.expected, { lineStyle: { color: p.expected, width: 1.2, type: "dashed" }, z: 2 }));
   }
-  if (series.downsampled) drawn.push(band(series, sampled.min, sampled.max, p.band, { z: 2 }));
+  if (series.downsampled) drawn.push(band(series, sampled.min, sampled.max, p.band, p.band_strong, 2));
   drawn.push(line(series, sampled.value, p.accent, { markLine: finding_marks(p, page.findings) }));
   return {
     ...step_option(p, series, drawn),

@@ -4,7 +4,7 @@ import type { PageDocument, Series } from "./document";
 import { el } from "./dom";
 import { number } from "./format";
 import { on_range } from "./range";
-import { make_frame, make_table, type Section } from "./section";
+import { make_frame, make_table, why_empty, type Section } from "./section";
 import { band, bucket_name, finding_marks, line, step_option, step_tooltip, thin_rows } from "./step_chart";
 
 export function noise_section(): Section {
@@ -29,7 +29,7 @@ export function noise_section(): Section {
     element: frame.element,
     update: (next) => {
       page = next;
-      if (!next.series.data) return frame.show_empty(next.series.reason || "No steps are stored yet.");
+      if (!next.series.data) return frame.show_empty(why_empty(next, next.series.reason, "No steps are stored."));
       frame.show();
       frame.set_lead("B/b says how many times noisier a worker's gradient is than its signal; healthy workers then agree by a cosine of 1/(1 + B/b). The gap says how far the reduced gradient is from the mean of the workers' own.");
       draw();
@@ -68,14 +68,14 @@ function draw_gap(figure: Figure, empty: HTMLElement, series: Series, page: Page
   empty.hidden = there;
   const column = series.columns.get("reduction_gap");
   if (!there || !column) return;
-  const title = "Gap between the reduced gradient and the mean of the workers";
+  const title = "Reduced gradient against the workers' mean";
   figure.set((p) => ({
     ...step_option(p, series, [
       ...(series.downsampled ? [band(series, column.min, column.max, p.band)] : []),
       line(series, column.value, p.accent, { markLine: finding_marks(p, page.findings) }),
     ], { min: 0 }),
     tooltip: step_tooltip(p, series, (i) => [["gap, relative", or_none(column.value[i], 3)], ["largest", or_none(column.max[i], 3)]]),
-  }), title, `${title}, by step.`, [{ name: "largest of the ranks, relative", kind: "line", colour: (p) => p.accent }]);
+  }), title, `${title}, by step.`, [{ name: "relative gap", kind: "line", colour: (p) => p.accent }]);
   figure.set_note("Rounding alone gives about 1e\u22127 in fp32 and 1e\u22123 in bf16.");
 }
 

@@ -10,7 +10,7 @@ import { median } from "./scale_legend";
 import { make_table } from "./section";
 import { band, bucket_name, finding_marks, line, step_option, step_tooltip, thin_rows } from "./step_chart";
 
-const kNames: Record<RankMetric, string> = { loss: "Loss", norm: "Gradient norm", leave_one_out: "Cosine to the others" };
+const kNames: Record<RankMetric, string> = { loss: "Loss", norm: "Gradient norm", leave_one_out: "Cosine to others" };
 
 interface Others {
   low: Column;

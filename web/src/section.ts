@@ -1,6 +1,7 @@
 // The frame of a part of the page: a heading, a line that says what is seen, the content, or why there is none.
 import type { PageDocument } from "./document";
 import { el, fresh_id, type Child } from "./dom";
+import { sentence } from "./format";
 
 export interface Section {
   id: string;
@@ -33,12 +34,18 @@ export function make_frame(id: string, title: string): Frame {
       body.hidden = false;
     },
     show_empty: (why) => {
-      empty.textContent = why;
+      empty.textContent = sentence(why);
       empty.hidden = false;
       lead.hidden = true;
       body.hidden = true;
     },
   };
+}
+
+// Why a section is empty: the writer's reason, else that nothing has run yet, else what the section itself would need.
+export function why_empty(page: PageDocument, reason: string, needs: string): string {
+  if (reason) return reason;
+  return page.run?.steps === 0 ? "Nothing yet: no step has been analysed." : needs;
 }
 
 export interface Cell {

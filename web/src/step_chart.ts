@@ -23,7 +23,7 @@ export function step_axis(p: Palette, steps: Steps): Record<string, unknown> {
     splitNumber: 5,
     minInterval: 1,
     axisLabel: { color: p.muted, fontSize: 11, hideOverlap: true, showMaxLabel: false, formatter: (x: number) => integer(x) },
-    axisLine: { show: true, lineStyle: { color: p.line } },
+    axisLine: { show: true, onZero: false, lineStyle: { color: p.line } },
     axisTick: { show: true, lineStyle: { color: p.line } },
     splitLine: { show: false },
   });
@@ -48,8 +48,9 @@ export function line(steps: Steps, column: Column, colour: string, more: Record<
   };
 }
 
-// The area between two columns, one polygon for each run of buckets where both are known.
-export function band(steps: Steps, low: Column, high: Column, fill: string, more: Record<string, unknown> = {}): Record<string, unknown> {
+// The area between two columns, one polygon for each run of buckets where both are known. A stroke keeps a spike that is
+// one bucket wide visible.
+export function band(steps: Steps, low: Column, high: Column, fill: string, stroke?: string, z = 1): Record<string, unknown> {
   const runs: number[][] = [];
   let open: number[] | null = null;
   for (let i = 0; i < steps.step.length; ++i) {
@@ -63,7 +64,7 @@ export function band(steps: Steps, low: Column, high: Column, fill: string, more
     type: "custom",
     silent: true,
     clip: true,
-    z: 1,
+    z,
     tooltip: { show: false },
     // x and y extent of each run, so that the axes know how far the band reaches
     dimensions: ["first", "last", "low", "high"],
@@ -76,9 +77,8 @@ export function band(steps: Steps, low: Column, high: Column, fill: string, more
       const run = runs[params.dataIndex] ?? [];
       const upper = run.map((i) => api.coord([at(steps.step, i), at(high, i)]));
       const lower = run.map((i) => api.coord([at(steps.step, i), at(low, i)])).reverse();
-      return { type: "polygon", shape: { points: [...upper, ...lower] }, style: { fill }, silent: true };
+      return { type: "polygon", shape: { points: [...upper, ...lower] }, style: { fill, ...(stroke ? { stroke, lineWidth: 0.8 } : {}) }, silent: true };
     },
-    ...more,
   };
 }
 

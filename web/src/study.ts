@@ -82,18 +82,18 @@ function outcome(comparison: StudyComparison): Cell {
 function comparison_table(study: Study, reading: StudyReading): HTMLElement {
   const title = `${capital(reading.name)} reading: comparison`;
   if (reading.comparisons.length === 0) return el("p", { class: "empty" }, `${title}: none was made.`);
-  const columns = ["metric", "from, to", "authors expect", "found", "difference", "95\u2009% interval", "effect size", "p"];
-  return el("div", {}, el("h3", {}, title), make_table(title, columns, reading.comparisons.map((c) => [
-    title_of(study, c.metric), `${c.from}, ${c.to}`, c.expected || kNone, outcome(c), number(c.difference, 3),
+  const columns = ["metric", "settings", "authors expect", "found", "difference", "95\u2009% interval", "effect size", "p"];
+  return make_table(title, columns, reading.comparisons.map((c) => [
+    title_of(study, c.metric), { text: `${c.from}\u00a0\u2192\u00a0${c.to}`, class: "nowrap" }, c.expected || kNone, outcome(c), number(c.difference, 3),
     c.low === null || c.high === null ? kNone : `${number(c.low, 3)} to ${number(c.high, 3)}`, number(c.effect_size, 3), p_text(c.p_value),
-  ]), 4));
+  ]), 4);
 }
 
 function oracle_table(study: Study, reading: StudyReading): HTMLElement {
   const title = `${capital(reading.name)} reading: against the exact expectation`;
-  return el("div", {}, el("h3", {}, title), make_table(title, ["setting", "metric", "formula", "agrees", "expected", "measured", "tolerance"],
+  return make_table(title, ["setting", "metric", "formula", "agrees", "expected", "measured", "tolerance"],
     reading.oracle.map((o) => [o.setting, title_of(study, o.metric), o.text, { text: o.ok ? "yes" : "no", class: o.ok ? "" : "differs" },
-      number(o.expected), number(o.measured), number(o.tolerance, 2)]), 4));
+      number(o.expected), number(o.measured), number(o.tolerance, 2)]), 4);
 }
 
 function curves_figure(reading: StudyReading): HTMLElement | null {
