@@ -26,7 +26,7 @@ export const kSmallPhone = { width: 360, height: 740 };
 
 // A page whose `problems` lists console errors, page errors, failed requests and any request that leaves the file.
 export async function new_page(browser, options = {}) {
-  const context = await browser.newContext({ viewport: kLaptop, timezoneId: "Europe/Berlin", locale: "de-DE", ...options });
+  const context = await browser.newContext({ viewport: kLaptop, timezoneId: "Europe/Berlin", locale: "de-DE", reducedMotion: "reduce", ...options });
   const page = await context.newPage();
   page.setDefaultTimeout(20_000);
   const problems = [];
@@ -38,6 +38,13 @@ export async function new_page(browser, options = {}) {
   const requests = [];
   page.on("request", (request) => requests.push(request.url()));
   return { page, context, problems, requests };
+}
+
+// Where an element is in the window, after bringing it there; for the mouse.
+export async function box_of(page, selector) {
+  const target = page.locator(selector).first();
+  await target.evaluate((e) => e.scrollIntoView({ block: "center", behavior: "instant" }));
+  return target.boundingBox();
 }
 
 // A folder of report files that is removed at the end of the test.
