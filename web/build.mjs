@@ -42,7 +42,8 @@ const policy = [
 
 // ECharts and its parts are Apache-2.0, which asks for the notice to travel with the copy.
 const notice =
-  "Contains Apache ECharts and ZRender (Apache License 2.0, The Apache Software Foundation; BSD 3-Clause, Baidu Inc.).";
+  "Contains Apache ECharts (Apache License 2.0, http://www.apache.org/licenses/LICENSE-2.0; The Apache Software Foundation) " +
+  "and ZRender (BSD 3-Clause; Baidu Inc.).";
 const html = readFileSync(join(root, "src", "index.html"), "utf8")
   .replace("<!--NOTICE-->", () => `<!-- ${notice} -->`)
   .replace("<!--POLICY-->", () => `<meta http-equiv="Content-Security-Policy" content="${policy}">`)

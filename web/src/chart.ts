@@ -1,6 +1,6 @@
 // A line, bar or custom chart of ECharts in a figure: title, drawing, and the same numbers as a table on demand.
-// The drawing waits until its box has a size, follows the theme, and is hidden from screen readers, which get the
-// figure's label and the table instead.
+// The drawing waits until it is near the window (a page has a dozen, and a live run redraws them all), follows the theme,
+// and is a labelled image to screen readers, which have the table for the numbers.
 import { BarChart, CustomChart, LineChart, ScatterChart } from "echarts/charts";
 import { DataZoomSliderComponent, GridComponent, MarkLineComponent, TooltipComponent } from "echarts/components";
 import { init, use, type ECharts, type EChartsCoreOption } from "echarts/core";
@@ -46,8 +46,12 @@ export function make_figure(height: string, build_table: () => HTMLElement): Fig
   let entries: LegendEntry[] = [];
   const ready: ((chart: ECharts) => void)[] = [];
 
+  let near = false; // in the window or close to it
+  let stale = false; // was to be drawn while it was not
+
   const draw = (): void => {
-    if (!make || canvas.clientWidth === 0) return;
+    stale = !near;
+    if (!make || !near || canvas.clientWidth === 0) return;
     const colours = palette();
     if (!chart) {
       chart = init(canvas, null, { renderer: "canvas" });
@@ -64,6 +68,14 @@ export function make_figure(height: string, build_table: () => HTMLElement): Fig
     if (chart && canvas.clientWidth > 0) chart.resize();
     else draw();
   }).observe(canvas);
+  new IntersectionObserver((seen) => {
+    near = seen[seen.length - 1]?.isIntersecting ?? false;
+    if (near && (stale || !chart)) draw();
+  }, { rootMargin: "300px" }).observe(canvas);
+  addEventListener("beforeprint", () => {
+    near = true;
+    draw();
+  });
   on_theme(draw);
 
   return {

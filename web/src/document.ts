@@ -216,6 +216,7 @@ export interface PageDocument {
   findings: Finding[];
   health: Health | null;
   no_verdict: string;
+  channels: string[] | null; // null: the writer did not say
   series: Optional<Series>;
   ranks: Optional<Ranks>;
   cosine: Optional<Cosine>;

@@ -65,7 +65,10 @@ function make_view(metric: MetricView): { element: HTMLElement; update(page: Pag
       figure.set((p) => metric_option(p, data, metric, sampled, expected, page), metric.title,
         `${metric.title}: ${metric.meaning}, over ${data.step.length} points${expected ? ", with its healthy expectation" : ""}.`,
         metric_legend(metric, expected));
-      figure.set_note(expected ? expected.text : "No healthy expectation is stored for this metric, so the curve alone proves nothing.");
+      figure.set_note([
+        expected ? expected.text : "No healthy expectation is stored for this metric, so the curve alone proves nothing.",
+        expected && data.downsampled ? "The blue band holds single steps; some of many leave the healthy band by nature." : "",
+      ].join(" ").trim());
     },
   };
 }

@@ -11,6 +11,10 @@ export type View = "difference" | "value";
 export type Grain = "fine" | "smooth";
 export type Cells = (number | null)[][]; // by row and group
 
+export const kRankMetricNames: Record<RankMetric, string> = {
+  loss: "Loss", norm: "Gradient norm", leave_one_out: "Cosine to others",
+};
+
 const kSmoothColumns = 60;
 const kFarOut = 8; // robust standard deviations
 

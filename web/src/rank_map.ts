@@ -6,15 +6,12 @@ import { el } from "./dom";
 import { capital, integer, kNone, number, step_range } from "./format";
 import { make_heat_canvas } from "./heat_canvas";
 import { on_range } from "./range";
-import { cells_of, groups_of, known, type Cells, type Grain, type View } from "./rank_cells";
+import { cells_of, groups_of, known, kRankMetricNames, type Cells, type Grain, type View } from "./rank_cells";
 import { make_rank_panel } from "./rank_panel";
 import { median, robust_scale, scale_legend, type Scale } from "./scale_legend";
 import { choice, make_frame, make_table, table_fold, why_empty, type Section } from "./section";
 import { on_theme, palette } from "./theme";
 
-export const kRankMetricNames: Record<RankMetric, string> = {
-  loss: "Loss", norm: "Gradient norm", leave_one_out: "Cosine to others",
-};
 
 interface Shown {
   groups: number[][];

@@ -6,11 +6,10 @@ import { el } from "./dom";
 import { cause_label } from "./findings";
 import { number, step_range } from "./format";
 import { on_range } from "./range";
+import { known, kRankMetricNames } from "./rank_cells";
 import { median } from "./scale_legend";
 import { make_table } from "./section";
 import { band, bucket_name, finding_marks, line, step_option, step_tooltip, thin_rows } from "./step_chart";
-
-const kNames: Record<RankMetric, string> = { loss: "Loss", norm: "Gradient norm", leave_one_out: "Cosine to others" };
 
 interface Others {
   low: Column;
@@ -24,8 +23,6 @@ export interface RankPanel {
   open(page: PageDocument, rank: number): void;
   update(page: PageDocument): void;
 }
-
-const known = (x: number | null | undefined): x is number => x !== null && x !== undefined;
 
 function others_of(ranks: Ranks, metric: RankMetric, row: number): Others | null {
   const matrix = ranks.metrics.get(metric);
@@ -112,7 +109,7 @@ function draw_metric(figure: Figure, page: PageDocument, ranks: Ranks, metric: R
       ["others' median", or_none(others.middle[i])],
       ["others", `${or_none(others.low[i])} to ${or_none(others.high[i])}`],
     ]),
-  }), kNames[metric], `${kNames[metric]} of rank ${rank}: mean ${mean(own)}; the others' median has mean ${mean(rest)}.`, [
+  }), kRankMetricNames[metric], `${kRankMetricNames[metric]} of rank ${rank}: mean ${mean(own)}; the others' median has mean ${mean(rest)}.`, [
     { name: `rank ${rank}`, kind: "line", colour: (p) => p.accent },
     { name: "the others", kind: "band", colour: (p) => p.band },
   ]);
@@ -123,7 +120,7 @@ function panel_table(page: PageDocument | null, metric: RankMetric, rank: number
   const ranks = page?.ranks.data;
   const others = ranks ? others_of(ranks, metric, ranks.rank.indexOf(rank)) : null;
   if (!ranks || !others) return el("p", {}, "No data.");
-  return make_table(`${kNames[metric]} of rank ${rank}`, ["steps", `rank ${rank}`, "others' median", "lowest", "highest"],
+  return make_table(`${kRankMetricNames[metric]} of rank ${rank}`, ["steps", `rank ${rank}`, "others' median", "lowest", "highest"],
     thin_rows(ranks.step.length).map((i) => [
       bucket_name(ranks, i), or_none(others.own[i]), or_none(others.middle[i]), or_none(others.low[i]), or_none(others.high[i]),
     ]));

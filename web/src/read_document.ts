@@ -269,6 +269,7 @@ export function read_document(text: string): PageDocument {
     findings: objects_of(json["findings"]).map(read_finding),
     health: read_health(json["health"]),
     no_verdict: text_of(json["no_verdict"]),
+    channels: Array.isArray(json["channels"]) ? texts_of(json["channels"]) : null,
     series: optional(json["series"], read_series),
     ranks: optional(json["ranks"], read_ranks),
     cosine: optional(json["cosine"], read_cosine),

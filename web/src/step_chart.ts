@@ -77,7 +77,7 @@ export function band(steps: Steps, low: Column, high: Column, fill: string, stro
       const run = runs[params.dataIndex] ?? [];
       const upper = run.map((i) => api.coord([at(steps.step, i), at(high, i)]));
       const lower = run.map((i) => api.coord([at(steps.step, i), at(low, i)])).reverse();
-      return { type: "polygon", shape: { points: [...upper, ...lower] }, style: { fill, ...(stroke ? { stroke, lineWidth: 0.8 } : {}) }, silent: true };
+      return { type: "polygon", shape: { points: [...upper, ...lower] }, style: { fill, ...(stroke ? { stroke, lineWidth: 0.6 } : {}) }, silent: true };
     },
   };
 }

@@ -36,7 +36,7 @@ export function verdict_of(page: PageDocument): Verdict {
     };
   }
   if (stopped) return { tone: "unknown", text: stopped, detail: `No findings in the ${extent} before that. Training went on without the monitor.` };
-  return { tone: "clean", text: `No findings in ${extent}.`, detail: missed(health) || "Every channel that was watched agreed." };
+  return { tone: "clean", text: `No findings in ${extent}.`, detail: [watched(page), missed(health)].filter(Boolean).join(" ") };
 }
 
 function study_verdict(page: PageDocument): Verdict {
@@ -57,6 +57,24 @@ function missed(health: Health | null): string {
   return lost > 0 ? `${count(lost, "record")} did not come in time and could not be judged.` : "";
 }
 
+const kChannels: [string, string][] = [
+  ["loss", "losses"], ["gradient", "gradients"], ["reduced", "the reduction"], ["batches", "the data read"], ["weights", "weights"],
+  ["buffers", "buffers"], ["optimizer", "optimizer state"], ["rng", "random state"], ["config", "configuration"],
+];
+
+// What was watched and what was not: a clean verdict says nothing of a channel that nobody showed to the monitor.
+function watched(page: PageDocument): string {
+  const columns = page.series.data?.columns;
+  const has = (name: string): boolean => columns?.get(name)?.value.some((v) => v !== null) ?? false;
+  const inferred: Record<string, boolean> = { loss: has("loss_mean"), gradient: has("norm_mean"), reduced: has("reduced_norm"), batches: page.audit.data !== null };
+  const askable = page.channels ? kChannels : kChannels.filter(([id]) => id in inferred);
+  const seen = askable.filter(([id]) => (page.channels ? page.channels.includes(id) : inferred[id]));
+  const unseen = askable.filter((channel) => !seen.includes(channel));
+  const list = (channels: [string, string][]): string => channels.map(([, name]) => name).join(", ");
+  if (seen.length === 0) return "";
+  return `Watched: ${list(seen)}.${unseen.length > 0 ? ` Not watched: ${list(unseen)}.` : ""}`;
+}
+
 const kTones: Record<Tone, string> = { clean: "Clean", alarm: "Findings", unknown: "No verdict" };
 
 export function verdict_section(): Section {
@@ -65,7 +83,8 @@ export function verdict_section(): Section {
   const detail = el("p", { class: "detail" });
   const meta = el("p", { class: "meta" });
   const timeline = make_timeline();
-  const element = el("section", { id: "verdict", "aria-labelledby": text.id, "aria-live": "polite" }, mark, text, detail, meta, timeline.element);
+  const element = el("section", { id: "verdict", "aria-labelledby": text.id },
+    el("div", { "aria-live": "polite" }, mark, text, detail), meta, timeline.element);
   return {
     id: "verdict",
     title: "Verdict",

@@ -65,8 +65,9 @@ export async function walk_through(page) {
   await page.evaluate(async () => {
     for (let y = 0; y < document.body.scrollHeight; y += 500) {
       window.scrollTo({ top: y, behavior: "instant" });
-      await new Promise((done) => requestAnimationFrame(() => done()));
+      await new Promise((done) => requestAnimationFrame(() => setTimeout(done, 10)));
     }
     window.scrollTo({ top: 0, behavior: "instant" });
+    await new Promise((done) => setTimeout(done, 50));
   });
 }
