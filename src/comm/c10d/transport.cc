@@ -153,10 +153,10 @@ class StoreLink final : public Link {
   c10::intrusive_ptr<c10d::Store> store_;
   std::uint32_t rank_;
   std::uint32_t size_;
-  std::int64_t seen_ = 0;             // rank 0: of `count`; others: of `published`
-  std::deque<std::int64_t> holes_;    // rank 0: announced, not yet read
-  std::deque<std::int64_t> unread_;   // others: own envelopes that rank 0 may not have read
-  std::int64_t published_ = 0;        // rank 0
+  std::int64_t seen_ = 0;            // rank 0: of `count`; others: of `published`
+  std::deque<std::int64_t> holes_;   // rank 0: announced, not yet read
+  std::deque<std::int64_t> unread_;  // others: own envelopes that rank 0 may not have read
+  std::int64_t published_ = 0;       // rank 0
 };
 
 // The group's all-gather as the callback wants it. Exceptions are the group's way to report a timeout or a dead peer;

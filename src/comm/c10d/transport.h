@@ -1,8 +1,9 @@
 // Transports for hosts on c10d (libtorch): over the job's store, or over a process group of their own.
 //
-// Prefer the store. It serves jobs on gloo, NCCL or anything else, since every c10d job has one; it opens one connection
-// per rank instead of a mesh; a dead peer is merely silent; and no operation of it is ever left half done at a deadline.
-// (A gloo operation that times out closes every pair of its context, so that one late rank would break the whole group.)
+// Prefer the store. It serves jobs on gloo, NCCL or anything else, since every c10d job has one; it opens one
+// connection per rank instead of a mesh; a dead peer is merely silent; and no operation of it is ever left half done at
+// a deadline. (A gloo operation that times out closes every pair of its context, so that one late rank would break the
+// whole group.)
 #pragma once
 
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
