@@ -15,14 +15,11 @@
 #include "lockstep/status.h"
 #include "train/layers.h"
 #include "train/model_config.h"
+#include "train/precision.h"
 
 namespace lockstep::train {
 
 inline constexpr std::int64_t kIgnoredLabel = -100;
-
-// kBf16 is what autocast does over fp32 weights: the linear layers multiply in bf16 and accumulate in fp32, while the
-// residual stream, norms, attention scores, softmax and loss stay in fp32. Gradients of weights arrive in fp32.
-enum class Precision { kFp32, kBf16 };
 
 struct Parameter {
   std::string name;   // Hugging Face's
