@@ -7,6 +7,7 @@ void add_commands(CLI::App& app, int& exit_code) {
   add_demo(app, exit_code);
   add_report(app, exit_code);
   add_import(app, exit_code);
+  add_compare(app, exit_code);
   add_top(app, exit_code);
   add_bench(app, exit_code);
   add_doctor(app, exit_code);

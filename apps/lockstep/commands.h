@@ -18,6 +18,7 @@ void add_commands(CLI::App& app, int& exit_code);
 void add_demo(CLI::App& app, int& exit_code);
 void add_report(CLI::App& app, int& exit_code);
 void add_import(CLI::App& app, int& exit_code);
+void add_compare(CLI::App& app, int& exit_code);
 void add_top(CLI::App& app, int& exit_code);
 void add_bench(CLI::App& app, int& exit_code);
 void add_doctor(CLI::App& app, int& exit_code);
