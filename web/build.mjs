@@ -28,7 +28,10 @@ async function bundle(entry, format) {
 const sha256 = (text) => createHash("sha256").update(text, "utf8").digest("base64");
 
 // "</script" inside the bundle would end its element; "<\/" is the same string to JavaScript.
-const script = (await bundle("main.ts", "iife")).replace(/<\/(script)/gi, "<\\/$1").replace(/<!--/g, "<\\!--").trim();
+const script = (await bundle("main.ts", "iife"))
+  .replace(/<\/(script)/gi, "<\\/$1")
+  .replace(/<!--/g, "<\\!--")
+  .trim();
 const style = (await bundle("style.css")).trim();
 const policy = [
   "default-src 'none'",

@@ -14,7 +14,9 @@ export function about_section(): Section {
       const run = page.run;
       if (!run) return frame.show_empty("This document holds no single run.");
       frame.show();
-      const written = page.generated_at ? ` Written ${time(page.generated_at)}${page.generator ? ` by ${page.generator}` : ""}.` : "";
+      const written = page.generated_at
+        ? ` Written ${time(page.generated_at)}${page.generator ? ` by ${page.generator}` : ""}.`
+        : "";
       frame.set_lead(`Run ${run.name || "without a name"}.${written}`);
       frame.body.replaceChildren(...run_view(run));
     },
@@ -23,14 +25,21 @@ export function about_section(): Section {
 
 function run_view(run: Run): HTMLElement[] {
   return [
-    run.command ? el("div", {}, el("h3", {}, "Command"), el("pre", { tabindex: 0 }, run.command)) : el("p", { class: "empty" }, "The command is not stored."),
+    run.command
+      ? el("div", {}, el("h3", {}, "Command"), el("pre", { tabindex: 0 }, run.command))
+      : el("p", { class: "empty" }, "The command is not stored."),
     el("div", { class: "columns two" }, pairs("Environment", run.environment), pairs("Configuration", run.config)),
   ];
 }
 
 function pairs(title: string, list: [string, Scalar][]): HTMLElement {
-  const body = list.length === 0
-    ? el("p", { class: "empty" }, "Not stored.")
-    : el("dl", { class: "pairs" }, ...list.map(([name, value]) => el("div", {}, el("dt", {}, words(name)), el("dd", {}, scalar(value)))));
+  const body =
+    list.length === 0
+      ? el("p", { class: "empty" }, "Not stored.")
+      : el(
+          "dl",
+          { class: "pairs" },
+          ...list.map(([name, value]) => el("div", {}, el("dt", {}, words(name)), el("dd", {}, scalar(value)))),
+        );
   return el("div", {}, el("h3", {}, title), body);
 }

@@ -11,8 +11,15 @@ import { table_fold } from "./section";
 import { on_theme, palette, type Palette } from "./theme";
 
 use([
-  BarChart, CanvasRenderer, CustomChart, DataZoomSliderComponent, GridComponent, LineChart, MarkLineComponent,
-  ScatterChart, TooltipComponent,
+  BarChart,
+  CanvasRenderer,
+  CustomChart,
+  DataZoomSliderComponent,
+  GridComponent,
+  LineChart,
+  MarkLineComponent,
+  ScatterChart,
+  TooltipComponent,
 ]);
 
 export type ChartOption = EChartsCoreOption;
@@ -58,20 +65,25 @@ export function make_figure(height: string, build_table: () => HTMLElement): Fig
       for (const listener of ready) listener(chart);
     }
     chart.setOption({ ...base_option(colours), ...make(colours) }, { notMerge: true, lazyUpdate: true });
-    legend_box.replaceChildren(...entries.map((e) => {
-      const key = el("i", { class: `key ${e.kind}` });
-      key.style.setProperty("--key", e.colour(colours));
-      return el("span", { class: "entry" }, key, e.name);
-    }));
+    legend_box.replaceChildren(
+      ...entries.map((e) => {
+        const key = el("i", { class: `key ${e.kind}` });
+        key.style.setProperty("--key", e.colour(colours));
+        return el("span", { class: "entry" }, key, e.name);
+      }),
+    );
   };
   new ResizeObserver(() => {
     if (chart && canvas.clientWidth > 0) chart.resize();
     else draw();
   }).observe(canvas);
-  new IntersectionObserver((seen) => {
-    near = seen[seen.length - 1]?.isIntersecting ?? false;
-    if (near && (stale || !chart)) draw();
-  }, { rootMargin: "300px" }).observe(canvas);
+  new IntersectionObserver(
+    (seen) => {
+      near = seen[seen.length - 1]?.isIntersecting ?? false;
+      if (near && (stale || !chart)) draw();
+    },
+    { rootMargin: "300px" },
+  ).observe(canvas);
   addEventListener("beforeprint", () => {
     near = true;
     draw();
@@ -131,8 +143,12 @@ export function tooltip(p: Palette, more: Record<string, unknown> = {}): Record<
 }
 
 export function tooltip_box(title: string, lines: [string, string][]): HTMLElement {
-  return el("div", { class: "tip" }, el("b", {}, title),
-    ...lines.map(([name, value]) => el("div", {}, el("span", {}, name), el("span", {}, value))));
+  return el(
+    "div",
+    { class: "tip" },
+    el("b", {}, title),
+    ...lines.map(([name, value]) => el("div", {}, el("span", {}, name), el("span", {}, value))),
+  );
 }
 
 export function value_axis(p: Palette, more: Record<string, unknown> = {}): Record<string, unknown> {

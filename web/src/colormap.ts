@@ -5,7 +5,9 @@ export type Rgb = readonly [number, number, number];
 export type Colormap = (t: number) => Rgb; // t in 0..1
 
 const hex = (text: string): Rgb => [
-  parseInt(text.slice(1, 3), 16), parseInt(text.slice(3, 5), 16), parseInt(text.slice(5, 7), 16),
+  parseInt(text.slice(1, 3), 16),
+  parseInt(text.slice(3, 5), 16),
+  parseInt(text.slice(5, 7), 16),
 ];
 
 function ramp(stops: string[]): Colormap {
@@ -21,7 +23,17 @@ function ramp(stops: string[]): Colormap {
 }
 
 // Samples of viridis.
-const sequential = ramp(["#440154", "#472d7b", "#3b528b", "#2c728e", "#21918c", "#28ae80", "#5ec962", "#addc30", "#fde725"]);
+const sequential = ramp([
+  "#440154",
+  "#472d7b",
+  "#3b528b",
+  "#2c728e",
+  "#21918c",
+  "#28ae80",
+  "#5ec962",
+  "#addc30",
+  "#fde725",
+]);
 const diverging_light = ramp(["#0a4a7c", "#2f7fb8", "#86b8da", "#f1f0ec", "#f2b279", "#d9731f", "#8f3c00"]);
 const diverging_dark = ramp(["#8fd0ff", "#4a9bd4", "#235a86", "#23252a", "#84501f", "#d98332", "#ffc78a"]);
 

@@ -29,7 +29,8 @@ function pairs_of(matrix: Matrix): Pair[] {
 
 // One scale for all steps, or the slider would change the meaning of the colours.
 function scale_of(cosine: Cosine): Scale {
-  let low = Infinity, high = -Infinity;
+  let low = Infinity,
+    high = -Infinity;
   for (const matrix of cosine.matrices) {
     for (const { value } of pairs_of(matrix)) {
       low = Math.min(low, value);
@@ -56,7 +57,13 @@ export function cosine_section(): Section {
   let page: PageDocument | null = null;
   let follow = true; // stays on the newest matrix of a live run until the reader moves the slider
   frame.body.append(
-    el("div", { class: "split" }, view.element, el("div", {}, el("label", { class: "field slider" }, where, slider), side)));
+    el(
+      "div",
+      { class: "split" },
+      view.element,
+      el("div", {}, el("label", { class: "field slider" }, where, slider), side),
+    ),
+  );
 
   const draw = (): void => {
     const cosine = page?.cosine.data;
@@ -78,9 +85,18 @@ export function cosine_section(): Section {
     update: (next) => {
       page = next;
       const cosine = next.cosine.data;
-      if (!cosine) return frame.show_empty(why_empty(next, next.cosine.reason, "No cosine matrices are stored: switch them on with cosine_matrix (up to 64 workers), with sketches."));
+      if (!cosine)
+        return frame.show_empty(
+          why_empty(
+            next,
+            next.cosine.reason,
+            "No cosine matrices are stored: switch them on with cosine_matrix (up to 64 workers), with sketches.",
+          ),
+        );
       frame.show();
-      frame.set_lead("Gradients of workers on different samples share a part, the signal. A pair near 1 computed the same thing; a row apart from the rest is a worker on its own.");
+      frame.set_lead(
+        "Gradients of workers on different samples share a part, the signal. A pair near 1 computed the same thing; a row apart from the rest is a worker on its own.",
+      );
       const last = cosine.matrices.length - 1;
       slider.max = String(last);
       if (follow) slider.value = String(first_of_interest(next, last));
@@ -100,13 +116,16 @@ function first_of_interest(page: PageDocument, last: number): number {
 
 function pair_facts(matrix: Matrix, cosine: Cosine): HTMLElement {
   const pairs = pairs_of(matrix);
-  const low = pairs[0], high = pairs[pairs.length - 1];
+  const low = pairs[0],
+    high = pairs[pairs.length - 1];
   if (!low || !high) return el("p", { class: "empty" }, "No pair of workers could be compared at this step.");
   const mean = pairs.reduce((s, p) => s + p.value, 0) / pairs.length;
   return facts([
     { name: "Mean of the pairs", value: cosine_text(mean, 3), hint: count(pairs.length, "pair") },
     { name: "Closest pair", value: cosine_text(high.value, 3), hint: `ranks ${high.a} and ${high.b}` },
     { name: "Furthest pair", value: cosine_text(low.value, 3), hint: `ranks ${low.a} and ${low.b}` },
-    ...(cosine.error === null ? [] : [{ name: "Error of an entry", value: number(cosine.error, 2), hint: "1 sd of the sketch" }]),
+    ...(cosine.error === null
+      ? []
+      : [{ name: "Error of an entry", value: number(cosine.error, 2), hint: "1 sd of the sketch" }]),
   ]);
 }

@@ -15,7 +15,9 @@ function apply(element: Element, attributes: Attributes, children: Child[]): voi
 }
 
 export function el<K extends keyof HTMLElementTagNameMap>(
-  tag: K, attributes: Attributes = {}, ...children: Child[]
+  tag: K,
+  attributes: Attributes = {},
+  ...children: Child[]
 ): HTMLElementTagNameMap[K] {
   const element = document.createElement(tag);
   apply(element, attributes, children);
@@ -23,7 +25,9 @@ export function el<K extends keyof HTMLElementTagNameMap>(
 }
 
 export function svg<K extends keyof SVGElementTagNameMap>(
-  tag: K, attributes: Attributes = {}, ...children: Child[]
+  tag: K,
+  attributes: Attributes = {},
+  ...children: Child[]
 ): SVGElementTagNameMap[K] {
   const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
   apply(element, attributes, children);

@@ -36,7 +36,11 @@ export interface HeatOptions {
 
 export function make_heat_canvas(options: HeatOptions): HeatCanvas {
   const canvas = el("canvas", { "aria-hidden": "true" });
-  const frame = el("div", { class: "heat", tabindex: 0, role: "application", "aria-roledescription": "heat map" }, canvas);
+  const frame = el(
+    "div",
+    { class: "heat", tabindex: 0, role: "application", "aria-roledescription": "heat map" },
+    canvas,
+  );
   const reading = el("p", { class: "reading", "aria-live": "polite" }, options.hint);
   let spec: HeatSpec | null = null;
   let cursor: CellAt | null = null;
@@ -100,8 +104,14 @@ export function make_heat_canvas(options: HeatOptions): HeatCanvas {
 function after_key(event: KeyboardEvent, at: CellAt, spec: HeatSpec, fresh: boolean): CellAt | null {
   const jump = event.shiftKey ? 10 : 1;
   const moves: Record<string, [number, number]> = {
-    ArrowLeft: [0, -jump], ArrowRight: [0, jump], ArrowUp: [-1, 0], ArrowDown: [1, 0],
-    Home: [0, -spec.columns], End: [0, spec.columns], PageUp: [-spec.rows, 0], PageDown: [spec.rows, 0],
+    ArrowLeft: [0, -jump],
+    ArrowRight: [0, jump],
+    ArrowUp: [-1, 0],
+    ArrowDown: [1, 0],
+    Home: [0, -spec.columns],
+    End: [0, spec.columns],
+    PageUp: [-spec.rows, 0],
+    PageDown: [spec.rows, 0],
   };
   const move = Object.prototype.hasOwnProperty.call(moves, event.key) ? moves[event.key] : undefined;
   if (!move) return null;
@@ -110,7 +120,13 @@ function after_key(event: KeyboardEvent, at: CellAt, spec: HeatSpec, fresh: bool
   return { row: clamp(at.row + move[0], spec.rows), column: clamp(at.column + move[1], spec.columns) };
 }
 
-function paint(canvas: HTMLCanvasElement, frame: HTMLElement, spec: HeatSpec, cursor: CellAt | null, max_square: number): void {
+function paint(
+  canvas: HTMLCanvasElement,
+  frame: HTMLElement,
+  spec: HeatSpec,
+  cursor: CellAt | null,
+  max_square: number,
+): void {
   const square = spec.row_height === 0;
   const width = square ? Math.min(frame.clientWidth, max_square) : frame.clientWidth;
   const height = square ? (width * spec.rows) / spec.columns : spec.row_height * spec.rows;
@@ -132,8 +148,10 @@ function paint(canvas: HTMLCanvasElement, frame: HTMLElement, spec: HeatSpec, cu
   context.textBaseline = "middle";
   for (let r = 0; r < spec.rows; ++r) {
     for (let c = 0; c < spec.columns; ++c) {
-      const x = x_of(c), y = y_of(r);
-      const w = Math.max(1, x_of(c + 1) - x - gap_x), h = Math.max(1, y_of(r + 1) - y - gap);
+      const x = x_of(c),
+        y = y_of(r);
+      const w = Math.max(1, x_of(c + 1) - x - gap_x),
+        h = Math.max(1, y_of(r + 1) - y - gap);
       const fill = spec.nonfinite?.(r, c) ? style.getPropertyValue("--nonfinite") : spec.colour(r, c);
       if (fill !== null) {
         context.fillStyle = fill;
@@ -147,13 +165,23 @@ function paint(canvas: HTMLCanvasElement, frame: HTMLElement, spec: HeatSpec, cu
     }
   }
   if (!cursor) return;
-  const x = x_of(cursor.column), y = y_of(cursor.row);
-  const w = x_of(cursor.column + 1) - x, h = y_of(cursor.row + 1) - y;
+  const x = x_of(cursor.column),
+    y = y_of(cursor.row);
+  const w = x_of(cursor.column + 1) - x,
+    h = y_of(cursor.row + 1) - y;
   outline(context, x, y, w, h, scale, style);
 }
 
 // Two rings, light and dark, so that the cursor shows on any colour.
-function outline(context: CanvasRenderingContext2D, x: number, y: number, w: number, h: number, scale: number, style: CSSStyleDeclaration): void {
+function outline(
+  context: CanvasRenderingContext2D,
+  x: number,
+  y: number,
+  w: number,
+  h: number,
+  scale: number,
+  style: CSSStyleDeclaration,
+): void {
   const pad = Math.max(0, (6 * scale - w) / 2); // a column of one pixel still gets a visible ring
   context.lineWidth = 3 * scale;
   context.strokeStyle = style.getPropertyValue("--paper");

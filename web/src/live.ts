@@ -18,7 +18,8 @@ async function get(url: string): Promise<string> {
   }
   const text = await response.text();
   if (response.ok) return text;
-  if (response.status === 401) throw new Error("The server wants a token: open the address that `lockstep serve` printed.");
+  if (response.status === 401)
+    throw new Error("The server wants a token: open the address that `lockstep serve` printed.");
   throw new Error(read_error(text) || `The server answered with status ${response.status}.`);
 }
 
@@ -46,7 +47,9 @@ export function start_live(page: Page): void {
   const list_runs = async (): Promise<void> => {
     runs = read_runs(await get("api/runs"));
     if (!runs.some((r) => r.name === shown)) shown = runs[0]?.name ?? "";
-    select.replaceChildren(...runs.map((r) => el("option", { value: r.name, selected: r.name === shown }, run_label(r))));
+    select.replaceChildren(
+      ...runs.map((r) => el("option", { value: r.name, selected: r.name === shown }, run_label(r))),
+    );
     select.disabled = runs.length === 0;
   };
   const refetch = async (): Promise<void> => {
@@ -91,7 +94,8 @@ export function start_live(page: Page): void {
     try {
       const before = shown;
       await list_runs();
-      if (runs.length === 0) page.show_error("There are no runs in this folder yet. The page fills as soon as one begins.");
+      if (runs.length === 0)
+        page.show_error("There are no runs in this folder yet. The page fills as soon as one begins.");
       else if (before !== shown || last_fetch === 0) await refetch();
     } catch (problem) {
       page.show_error(message_of(problem));

@@ -44,8 +44,10 @@ function widest(series: Series, hidden: Hidden, ranks: Ranks | null): string {
   const high = hidden.high[best] ?? null;
   const rank = high === null ? null : rank_at(ranks, series.step[best] ?? 0, high);
   const who = rank === null ? "" : ` (rank ${rank})`;
-  return `${bucket_name(series, best)}: the average says ${number(mean, 4)}, the workers behind it ranged from ` +
-    `${number(hidden.low[best] ?? null, 4)} to ${number(high, 4)}${who}.`;
+  return (
+    `${bucket_name(series, best)}: the average says ${number(mean, 4)}, the workers behind it ranged from ` +
+    `${number(hidden.low[best] ?? null, 4)} to ${number(high, 4)}${who}.`
+  );
 }
 
 function rank_at(ranks: Ranks | null, step: number, loss: number): number | null {
@@ -67,19 +69,25 @@ export function loss_section(): Section {
 
   figure.on_ready((chart) =>
     chart.on("datazoom", () => {
-      const option = chart.getOption() as { dataZoom?: { startValue?: number; endValue?: number; start?: number; end?: number }[] };
+      const option = chart.getOption() as {
+        dataZoom?: { startValue?: number; endValue?: number; start?: number; end?: number }[];
+      };
       const zoom = option.dataZoom?.[0];
       if (!zoom || !series) return;
       const whole = (zoom.start ?? 0) <= 0 && (zoom.end ?? 100) >= 100;
       set_range(whole ? null : { first: Math.round(zoom.startValue ?? 0), last: Math.round(zoom.endValue ?? 0) });
-    }));
+    }),
+  );
   // Redrawing in the middle of the reader's own drag would fight with it; the slider already shows what it set.
   on_range(() => {
     const zoom = figure.chart();
     const range = step_window();
     const first = series?.step[0] ?? 0;
     const last = series?.step[series.step.length - 1] ?? 0;
-    zoom?.dispatchAction({ type: "dataZoom", startValue: range?.first ?? first, endValue: range?.last ?? last }, { silent: true });
+    zoom?.dispatchAction(
+      { type: "dataZoom", startValue: range?.first ?? first, endValue: range?.last ?? last },
+      { silent: true },
+    );
     controls.refresh();
   });
 
@@ -91,36 +99,56 @@ export function loss_section(): Section {
       series = page.series.data;
       findings = page.findings;
       const mean = series?.columns.get("loss_mean");
-      if (!series || !mean) return frame.show_empty(why_empty(page, page.series.reason, "No losses are stored: call on_loss() once per micro-batch."));
+      if (!series || !mean)
+        return frame.show_empty(
+          why_empty(page, page.series.reason, "No losses are stored: call on_loss() once per micro-batch."),
+        );
       frame.show();
       const data = series;
       const hidden = hidden_of(data);
       const hides = hidden.std_high.some((v) => v !== null);
-      frame.set_lead(widest(data, hidden, page.ranks.data) || "One worker: the average is its own loss and hides nothing.");
+      frame.set_lead(
+        widest(data, hidden, page.ranks.data) || "One worker: the average is its own loss and hides nothing.",
+      );
       const title = hides ? "Averaged loss, and the workers behind it" : "Loss";
       figure.set((p) => loss_option(p, data, hidden, findings), title, `${title}, over ${data.step.length} points.`, [
         { name: hides ? "average" : "loss", kind: "line", colour: (p) => p.text },
-        ...(hides ? [
-          { name: "\u00b1 std of workers", kind: "band" as const, colour: (p: Palette) => p.band_strong },
-          { name: "smallest to largest worker", kind: "band" as const, colour: (p: Palette) => p.band },
-        ] : []),
-        ...(findings.length > 0 ? [{ name: "finding begins", kind: "dash" as const, colour: (p: Palette) => p.alarm }] : []),
+        ...(hides
+          ? [
+              { name: "\u00b1 std of workers", kind: "band" as const, colour: (p: Palette) => p.band_strong },
+              { name: "smallest to largest worker", kind: "band" as const, colour: (p: Palette) => p.band },
+            ]
+          : []),
+        ...(findings.length > 0
+          ? [{ name: "finding begins", kind: "dash" as const, colour: (p: Palette) => p.alarm }]
+          : []),
       ]);
-      figure.set_note(data.downsampled
-        ? `${integer(data.steps_total)} steps in ${integer(data.step.length)} buckets; the outer band keeps each bucket's extremes.`
-        : "");
+      figure.set_note(
+        data.downsampled
+          ? `${integer(data.steps_total)} steps in ${integer(data.step.length)} buckets; the outer band keeps each bucket's extremes.`
+          : "",
+      );
       controls.refresh();
     },
   };
 }
 
-function loss_option(p: Palette, series: Series, hidden: Hidden, findings: PageDocument["findings"]): Record<string, unknown> {
+function loss_option(
+  p: Palette,
+  series: Series,
+  hidden: Hidden,
+  findings: PageDocument["findings"],
+): Record<string, unknown> {
   const mean = series.columns.get("loss_mean");
   const range = step_window();
   const option = step_option(p, series, [
     band(series, hidden.low, hidden.high, p.band, series.downsampled ? p.band_strong : undefined),
     band(series, hidden.std_low, hidden.std_high, p.band_strong),
-    line(series, mean?.value ?? [], p.text, { lineStyle: { color: p.text, width: 1.8 }, itemStyle: { color: p.text }, markLine: finding_marks(p, findings) }),
+    line(series, mean?.value ?? [], p.text, {
+      lineStyle: { color: p.text, width: 1.8 },
+      itemStyle: { color: p.text },
+      markLine: finding_marks(p, findings),
+    }),
   ]);
   const axis = option["xAxis"] as Record<string, unknown>;
   axis["min"] = series.step[0];
@@ -128,12 +156,28 @@ function loss_option(p: Palette, series: Series, hidden: Hidden, findings: PageD
   return {
     ...option,
     grid: { left: 4, right: 14, top: 20, bottom: 44, outerBoundsMode: "same", outerBoundsContain: "axisLabel" },
-    dataZoom: [{
-      type: "slider", height: 20, bottom: 6, left: 8, right: 8, brushSelect: false, showDataShadow: false, filterMode: "none",
-      startValue: range?.first, endValue: range?.last, showDetail: false, minValueSpan: 4,
-      borderColor: p.line, fillerColor: p.band, backgroundColor: "transparent",
-      handleStyle: { color: p.panel, borderColor: p.muted }, moveHandleSize: 0, emphasis: { handleStyle: { borderColor: p.accent } },
-    }],
+    dataZoom: [
+      {
+        type: "slider",
+        height: 20,
+        bottom: 6,
+        left: 8,
+        right: 8,
+        brushSelect: false,
+        showDataShadow: false,
+        filterMode: "none",
+        startValue: range?.first,
+        endValue: range?.last,
+        showDetail: false,
+        minValueSpan: 4,
+        borderColor: p.line,
+        fillerColor: p.band,
+        backgroundColor: "transparent",
+        handleStyle: { color: p.panel, borderColor: p.muted },
+        moveHandleSize: 0,
+        emphasis: { handleStyle: { borderColor: p.accent } },
+      },
+    ],
     tooltip: step_tooltip(p, series, (i) => [
       ["average", or_none(mean?.value[i])],
       ["smallest worker", or_none(hidden.low[i])],
@@ -146,14 +190,28 @@ function loss_option(p: Palette, series: Series, hidden: Hidden, findings: PageD
 function loss_table(series: Series): HTMLElement {
   const hidden = hidden_of(series);
   const column = (name: string, i: number): string => or_none(series.columns.get(name)?.value[i]);
-  return make_table("Loss by step", ["steps", "average", "smallest", "largest", "std"], thin_rows(series.step.length).map((i) => [
-    bucket_name(series, i), column("loss_mean", i), or_none(hidden.low[i]), or_none(hidden.high[i]), column("loss_std", i),
-  ]));
+  return make_table(
+    "Loss by step",
+    ["steps", "average", "smallest", "largest", "std"],
+    thin_rows(series.step.length).map((i) => [
+      bucket_name(series, i),
+      column("loss_mean", i),
+      or_none(hidden.low[i]),
+      or_none(hidden.high[i]),
+      column("loss_std", i),
+    ]),
+  );
 }
 
 // The slider's twin for the keyboard: two numbers and a way back.
 function range_controls(series: () => Series | null): { element: HTMLElement; refresh(): void } {
-  const first = el("input", { type: "number", inputmode: "numeric", min: 0, step: 1, "aria-label": "First step shown" });
+  const first = el("input", {
+    type: "number",
+    inputmode: "numeric",
+    min: 0,
+    step: 1,
+    "aria-label": "First step shown",
+  });
   const last = el("input", { type: "number", inputmode: "numeric", min: 0, step: 1, "aria-label": "Last step shown" });
   const reset = el("button", { type: "button", class: "quiet" }, "Whole run");
   const apply = (): void => {
@@ -165,7 +223,13 @@ function range_controls(series: () => Series | null): { element: HTMLElement; re
   last.addEventListener("change", apply);
   reset.addEventListener("click", () => set_range(null));
   return {
-    element: el("div", { class: "controls" }, el("span", {}, "All charts show steps"), el("span", { class: "from-to" }, first, "to", last), reset),
+    element: el(
+      "div",
+      { class: "controls" },
+      el("span", {}, "All charts show steps"),
+      el("span", { class: "from-to" }, first, "to", last),
+      reset,
+    ),
     refresh: () => {
       const data = series();
       const range = step_window();

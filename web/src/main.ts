@@ -14,7 +14,9 @@ if (root) {
       page.show_error(problem instanceof Error ? problem.message : String(problem));
     }
   } else if (location.protocol === "file:") {
-    page.show_error("This page carries no data. Write a report with `lockstep report RUN -o report.html`, or watch a run with `lockstep serve`.");
+    page.show_error(
+      "This page carries no data. Write a report with `lockstep report RUN -o report.html`, or watch a run with `lockstep serve`.",
+    );
   } else {
     start_live(page);
   }

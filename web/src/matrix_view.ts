@@ -50,7 +50,8 @@ export function make_matrix_view(words: MatrixWords): MatrixView {
         return r === c || v === null ? null : { text: words.format(v), ink: ink_on(map(shade(v))) };
       },
       words: (r, c) => {
-        const a = m.ranks[r] ?? r, b = m.ranks[c] ?? c;
+        const a = m.ranks[r] ?? r,
+          b = m.ranks[c] ?? c;
         return a === b ? `Rank ${a} with itself.` : words.pair(a, b, number(at(r, c), 4));
       },
     });
@@ -74,7 +75,12 @@ export function make_matrix_view(words: MatrixWords): MatrixView {
 }
 
 function matrix_table(matrix: Matrix, words: MatrixWords): HTMLElement {
-  return make_table(words.title, ["", ...matrix.ranks.map((r) => `rank ${r}`)], matrix.ranks.map((r, i) => [
-    `rank ${r}`, ...matrix.ranks.map((_, j) => (i === j ? kNone : number(matrix.values[i * matrix.n + j] ?? null, 4))),
-  ]));
+  return make_table(
+    words.title,
+    ["", ...matrix.ranks.map((r) => `rank ${r}`)],
+    matrix.ranks.map((r, i) => [
+      `rank ${r}`,
+      ...matrix.ranks.map((_, j) => (i === j ? kNone : number(matrix.values[i * matrix.n + j] ?? null, 4))),
+    ]),
+  );
 }

@@ -16,9 +16,24 @@ interface MetricView {
 }
 
 const kMetrics: MetricView[] = [
-  { id: "loss_std", title: "Loss dispersion", meaning: "std of losses", missing: "No loss dispersion: it needs the losses of two workers." },
-  { id: "norm_cv", title: "Gradient-norm dispersion", meaning: "std of norms / mean", missing: "No norm dispersion: it needs the gradients of two workers." },
-  { id: "cosine_mean", title: "Gradient-direction consistency", meaning: "mean cosine of all pairs", missing: "No cosine: it needs sketches of two workers' gradients." },
+  {
+    id: "loss_std",
+    title: "Loss dispersion",
+    meaning: "std of losses",
+    missing: "No loss dispersion: it needs the losses of two workers.",
+  },
+  {
+    id: "norm_cv",
+    title: "Gradient-norm dispersion",
+    meaning: "std of norms / mean",
+    missing: "No norm dispersion: it needs the gradients of two workers.",
+  },
+  {
+    id: "cosine_mean",
+    title: "Gradient-direction consistency",
+    meaning: "mean cosine of all pairs",
+    missing: "No cosine: it needs sketches of two workers' gradients.",
+  },
 ];
 
 export function metrics_section(): Section {
@@ -39,13 +54,16 @@ export function metrics_section(): Section {
         return frame.show_empty("No metric could be computed: each compares at least two workers.");
       }
       frame.show();
-      frame.set_lead("Workers on different samples disagree by nature. What counts is whether they disagree more, or less, than the noise of this run explains.");
+      frame.set_lead(
+        "Workers on different samples disagree by nature. What counts is whether they disagree more, or less, than the noise of this run explains.",
+      );
       views.forEach((v) => v.update(next));
     },
   };
 }
 
-const has_values = (sampled: Sampled | undefined): boolean => sampled !== undefined && sampled.value.some((v) => v !== null);
+const has_values = (sampled: Sampled | undefined): boolean =>
+  sampled !== undefined && sampled.value.some((v) => v !== null);
 
 function make_view(metric: MetricView): { element: HTMLElement; update(page: PageDocument): void } {
   let series: Series | null = null;
@@ -62,13 +80,24 @@ function make_view(metric: MetricView): { element: HTMLElement; update(page: Pag
       if (!series || !sampled || !there) return;
       const data = series;
       const expected = data.expected.get(metric.id);
-      figure.set((p) => metric_option(p, data, metric, sampled, expected, page), metric.title,
+      figure.set(
+        (p) => metric_option(p, data, metric, sampled, expected, page),
+        metric.title,
         `${metric.title}: ${metric.meaning}, over ${data.step.length} points${expected ? ", with its healthy expectation" : ""}.`,
-        metric_legend(metric, expected));
-      figure.set_note([
-        expected ? expected.text : "No healthy expectation is stored for this metric, so the curve alone proves nothing.",
-        expected && data.downsampled ? "The blue band holds single steps; some of many leave the healthy band by nature." : "",
-      ].join(" ").trim());
+        metric_legend(metric, expected),
+      );
+      figure.set_note(
+        [
+          expected
+            ? expected.text
+            : "No healthy expectation is stored for this metric, so the curve alone proves nothing.",
+          expected && data.downsampled
+            ? "The blue band holds single steps; some of many leave the healthy band by nature."
+            : "",
+        ]
+          .join(" ")
+          .trim(),
+      );
     },
   };
 }
@@ -80,11 +109,20 @@ function metric_legend(metric: MetricView, expected: Expected | undefined): Lege
   return [own, { name: share, kind: "band", colour: (p) => p.expected_band }];
 }
 
-function metric_option(p: Palette, series: Series, metric: MetricView, sampled: Sampled, expected: Expected | undefined, page: PageDocument): Record<string, unknown> {
+function metric_option(
+  p: Palette,
+  series: Series,
+  metric: MetricView,
+  sampled: Sampled,
+  expected: Expected | undefined,
+  page: PageDocument,
+): Record<string, unknown> {
   const drawn: Record<string, unknown>[] = [];
   if (expected) {
     drawn.push(band(series, expected.low, expected.high, p.expected_band));
-    drawn.push(line(series, expected.value, p.expected, { lineStyle: { color: p.expected, width: 1.2, type: "dashed" }, z: 2 }));
+    drawn.push(
+      line(series, expected.value, p.expected, { lineStyle: { color: p.expected, width: 1.2, type: "dashed" }, z: 2 }),
+    );
   }
   if (series.downsampled) drawn.push(band(series, sampled.min, sampled.max, p.band, p.band_strong, 2));
   drawn.push(line(series, sampled.value, p.accent, { markLine: finding_marks(p, page.findings) }));
@@ -93,7 +131,8 @@ function metric_option(p: Palette, series: Series, metric: MetricView, sampled: 
     tooltip: step_tooltip(p, series, (i) => {
       const lines: [string, string][] = [[metric.title, or_none(sampled.value[i])]];
       if (series.downsampled) lines.push(["lowest, highest", `${or_none(sampled.min[i])}, ${or_none(sampled.max[i])}`]);
-      if (metric.id === "cosine_mean") lines.push(["error (1 sd)", or_none(series.columns.get("cosine_mean_error")?.value[i])]);
+      if (metric.id === "cosine_mean")
+        lines.push(["error (1 sd)", or_none(series.columns.get("cosine_mean_error")?.value[i])]);
       if (expected) lines.push(["healthy", `${or_none(expected.low[i], 3)} to ${or_none(expected.high[i], 3)}`]);
       return lines;
     }),
@@ -104,8 +143,15 @@ function metric_table(series: Series, metric: MetricView): HTMLElement {
   const sampled = series.columns.get(metric.id);
   const expected = series.expected.get(metric.id);
   const columns = ["steps", metric.meaning, "lowest", "highest", ...(expected ? ["healthy from", "to"] : [])];
-  return make_table(metric.title, columns, thin_rows(series.step.length).map((i) => [
-    bucket_name(series, i), or_none(sampled?.value[i]), or_none(sampled?.min[i]), or_none(sampled?.max[i]),
-    ...(expected ? [or_none(expected.low[i]), or_none(expected.high[i])] : []),
-  ]));
+  return make_table(
+    metric.title,
+    columns,
+    thin_rows(series.step.length).map((i) => [
+      bucket_name(series, i),
+      or_none(sampled?.value[i]),
+      or_none(sampled?.min[i]),
+      or_none(sampled?.max[i]),
+      ...(expected ? [or_none(expected.low[i]), or_none(expected.high[i])] : []),
+    ]),
+  );
 }

@@ -51,7 +51,9 @@ export function make_page(root: HTMLElement): Page {
   root.replaceChildren(
     el("a", { class: "skip", href: "#main" }, "Skip to the verdict"),
     el("header", {}, el("div", { class: "bar" }, brand(), tools, theme_button()), nav),
-    main, el("footer", {}, written));
+    main,
+    el("footer", {}, written),
+  );
   for (const { section } of parts) section.element.hidden = true;
 
   return {
@@ -59,7 +61,10 @@ export function make_page(root: HTMLElement): Page {
     update: (page) => {
       error.hidden = true;
       nav.hidden = false;
-      document.title = `${page.run?.name || page.study.data?.title || "Lockstep"}: ${verdict_of(page).text}`.slice(0, 160);
+      document.title = `${page.run?.name || page.study.data?.title || "Lockstep"}: ${verdict_of(page).text}`.slice(
+        0,
+        160,
+      );
       parts.forEach(({ section, wanted }, i) => {
         const shown = wanted(page);
         section.element.hidden = !shown;
@@ -67,7 +72,9 @@ export function make_page(root: HTMLElement): Page {
         if (link) link.hidden = !shown;
         if (shown) section.update(page);
       });
-      written.textContent = page.generated_at ? `Written ${time(page.generated_at)}${page.generator ? ` by ${page.generator}` : ""}. Times are in your zone.` : "";
+      written.textContent = page.generated_at
+        ? `Written ${time(page.generated_at)}${page.generator ? ` by ${page.generator}` : ""}. Times are in your zone.`
+        : "";
     },
     show_error: (message) => {
       error.textContent = message;

@@ -12,7 +12,9 @@ export type Grain = "fine" | "smooth";
 export type Cells = (number | null)[][]; // by row and group
 
 export const kRankMetricNames: Record<RankMetric, string> = {
-  loss: "Loss", norm: "Gradient norm", leave_one_out: "Cosine to others",
+  loss: "Loss",
+  norm: "Gradient norm",
+  leave_one_out: "Cosine to others",
 };
 
 const kSmoothColumns = 60;
@@ -23,8 +25,9 @@ export const known = (x: number | null | undefined): x is number => x !== null &
 // The buckets inside the chosen range of steps, in groups of one or several.
 export function groups_of(ranks: Ranks, grain: Grain): number[][] {
   const range = step_window();
-  const inside = ranks.step.map((_, i) => i).filter((i) =>
-    !range || ((ranks.step_last[i] ?? 0) >= range.first && (ranks.step[i] ?? 0) <= range.last));
+  const inside = ranks.step
+    .map((_, i) => i)
+    .filter((i) => !range || ((ranks.step_last[i] ?? 0) >= range.first && (ranks.step[i] ?? 0) <= range.last));
   const count = grain === "smooth" ? Math.min(kSmoothColumns, inside.length) : inside.length;
   // Equal sizes but for one: a short last group would look noisier than the rest.
   const edge = (i: number): number => Math.round((i * inside.length) / count);
@@ -40,10 +43,13 @@ function bucket_cells(ranks: Ranks, metric: RankMetric, view: View, b: number): 
   const low_mid = ranks.downsampled ? middle(matrix.min) : mid;
   const high_mid = ranks.downsampled ? middle(matrix.max) : mid;
   return ranks.rank.map((_, r) => {
-    const low = matrix.min[r]?.[b], value = matrix.value[r]?.[b], high = matrix.max[r]?.[b];
+    const low = matrix.min[r]?.[b],
+      value = matrix.value[r]?.[b],
+      high = matrix.max[r]?.[b];
     if (!known(low) || !known(value) || !known(high)) return null;
     if (!ranks.downsampled) return view === "value" ? value : value - mid;
-    const down = low - low_mid, up = high - high_mid;
+    const down = low - low_mid,
+      up = high - high_mid;
     if (Math.abs(up) >= Math.abs(down)) return view === "value" ? high : up;
     return view === "value" ? low : down;
   });
@@ -61,6 +67,9 @@ export function cells_of(ranks: Ranks, metric: RankMetric, view: View, groups: n
   const all = [...by_bucket.values()].flat().filter(known);
   const centre = median(all);
   const spread = 1.4826 * median(all.map((v) => Math.abs(v - centre)));
-  return ranks.rank.map((_, r) => groups.map((group) =>
-    joined(group.map((b) => by_bucket.get(b)?.[r]).filter(known), centre, group.length > 1 ? spread : 0)));
+  return ranks.rank.map((_, r) =>
+    groups.map((group) =>
+      joined(group.map((b) => by_bucket.get(b)?.[r]).filter(known), centre, group.length > 1 ? spread : 0),
+    ),
+  );
 }

@@ -12,7 +12,6 @@ import { median, robust_scale, scale_legend, type Scale } from "./scale_legend";
 import { choice, make_frame, make_table, table_fold, why_empty, type Section } from "./section";
 import { on_theme, palette } from "./theme";
 
-
 interface Shown {
   groups: number[][];
   cells: Cells;
@@ -50,20 +49,50 @@ export function rank_map_section(): Section {
   const legend = el("div");
   const metric_box = el("div");
   const omitted = el("p", { class: "note", hidden: true });
-  const fold = table_fold("Show as table", () => (page?.ranks.data ? rank_table(page.ranks.data) : el("p", {}, "No data.")));
+  const fold = table_fold("Show as table", () =>
+    page?.ranks.data ? rank_table(page.ranks.data) : el("p", {}, "No data."),
+  );
   const picker = el("select", { "aria-label": "Worker to show" });
   picker.addEventListener("change", () => picker.value !== "" && open(Number(picker.value)));
-  const view_choice = choice<View>("Colour", [["difference", "against the others"], ["value", "value"]], view, (v) => {
-    view = v;
-    draw();
-  });
-  const grain_choice = choice<Grain>("Cells", [["smooth", "averages"], ["fine", "finest"]], grain, (g) => {
-    grain = g;
-    draw();
-  });
+  const view_choice = choice<View>(
+    "Colour",
+    [
+      ["difference", "against the others"],
+      ["value", "value"],
+    ],
+    view,
+    (v) => {
+      view = v;
+      draw();
+    },
+  );
+  const grain_choice = choice<Grain>(
+    "Cells",
+    [
+      ["smooth", "averages"],
+      ["fine", "finest"],
+    ],
+    grain,
+    (g) => {
+      grain = g;
+      draw();
+    },
+  );
   frame.body.append(
-    el("div", { class: "controls" }, metric_box, view_choice, grain_choice, el("label", { class: "field" }, "Worker ", picker)),
-    el("div", { class: "map" }, names, heat.element), legend, omitted, panel.element, fold.element);
+    el(
+      "div",
+      { class: "controls" },
+      metric_box,
+      view_choice,
+      grain_choice,
+      el("label", { class: "field" }, "Worker ", picker),
+    ),
+    el("div", { class: "map" }, names, heat.element),
+    legend,
+    omitted,
+    panel.element,
+    fold.element,
+  );
 
   const draw = (): void => {
     const ranks = page?.ranks.data;
@@ -87,7 +116,8 @@ export function rank_map_section(): Section {
     const first = ranks.step[shown_steps[0] ?? 0] ?? 0;
     const last = ranks.step_last[shown_steps[shown_steps.length - 1] ?? 0] ?? 0;
     foot.replaceChildren(el("span", {}, `step ${integer(first)}`), el("span", {}, integer(last)));
-    const title = view === "value" ? kRankMetricNames[metric] : `${kRankMetricNames[metric]}, difference from the median worker`;
+    const title =
+      view === "value" ? kRankMetricNames[metric] : `${kRankMetricNames[metric]}, difference from the median worker`;
     const extra: [string, string][] = [["nothing known", "hollow"]];
     if (ranks.nonfinite?.some((row) => row.some((v) => (v ?? 0) > 0))) extra.unshift(["not finite", "nonfinite"]);
     legend.replaceChildren(scale_legend(title, shown.scale, shown.map, extra));
@@ -103,7 +133,8 @@ export function rank_map_section(): Section {
     update: (next) => {
       page = next;
       const ranks = next.ranks.data;
-      if (!ranks) return frame.show_empty(why_empty(next, next.ranks.reason, "No values of single workers are stored."));
+      if (!ranks)
+        return frame.show_empty(why_empty(next, next.ranks.reason, "No values of single workers are stored."));
       frame.show();
       const available = [...ranks.metrics.keys()];
       if (!available.includes(metric)) metric = available[0] ?? "loss";
@@ -112,16 +143,23 @@ export function rank_map_section(): Section {
       if (view_choice.hidden) view = "value";
       const options = available.map((m) => [m, kRankMetricNames[m]] as const);
       if (metric_box.dataset["for"] !== available.join()) {
-        metric_box.replaceChildren(choice<RankMetric>("Metric", options, metric, (m) => {
-          metric = m;
-          draw();
-        }));
+        metric_box.replaceChildren(
+          choice<RankMetric>("Metric", options, metric, (m) => {
+            metric = m;
+            draw();
+          }),
+        );
         metric_box.dataset["for"] = available.join();
       }
       if (picker.options.length !== ranks.rank.length + 1) {
-        picker.replaceChildren(el("option", { value: "" }, "choose"), ...ranks.rank.map((r, i) => el("option", { value: i }, `rank ${r}`)));
+        picker.replaceChildren(
+          el("option", { value: "" }, "choose"),
+          ...ranks.rank.map((r, i) => el("option", { value: i }, `rank ${r}`)),
+        );
       }
-      frame.set_lead("One row per worker. A row that keeps its own colour is a worker that keeps its own ways. Averages bring out what lasts; single steps far outside the usual spread are kept.");
+      frame.set_lead(
+        "One row per worker. A row that keeps its own colour is a worker that keeps its own ways. Averages bring out what lasts; single steps far outside the usual spread are kept.",
+      );
       omitted.textContent = ranks.omitted;
       omitted.hidden = ranks.omitted === "";
       draw();
@@ -132,20 +170,24 @@ export function rank_map_section(): Section {
 
 function cell_words(ranks: Ranks, metric: RankMetric, shown: Shown, r: number, c: number): string {
   const group = shown.groups[c] ?? [];
-  const first = group[0] ?? 0, last = group[group.length - 1] ?? first;
+  const first = group[0] ?? 0,
+    last = group[group.length - 1] ?? first;
   const matrix = ranks.metrics.get(metric);
   const mean = (rows: Column[], row: number): number | null => {
     const values = group.map((b) => rows[row]?.[b]).filter(known);
     return values.length > 0 ? values.reduce((s, v) => s + v, 0) / values.length : null;
   };
   const parts = [`Rank ${ranks.rank[r]}, ${step_range(ranks.step[first] ?? null, ranks.step_last[last] ?? null)}`];
-  const bad = total(ranks.nonfinite, r, group), lost = total(ranks.missing, r, group);
+  const bad = total(ranks.nonfinite, r, group),
+    lost = total(ranks.missing, r, group);
   if (bad > 0) parts.push(`not finite in ${integer(bad)} of them`);
   if (lost > 0) parts.push(`${integer(lost)} records never came`);
   const own = matrix ? mean(matrix.value, r) : null;
   if (!matrix || own === null) return [...parts, ...(bad || lost ? [] : ["nothing known"])].join(": ");
-  const lows = group.map((b) => matrix.min[r]?.[b]).filter(known), highs = group.map((b) => matrix.max[r]?.[b]).filter(known);
-  const span = first !== last || ranks.downsampled ? ` (${number(Math.min(...lows))} to ${number(Math.max(...highs))})` : "";
+  const lows = group.map((b) => matrix.min[r]?.[b]).filter(known),
+    highs = group.map((b) => matrix.max[r]?.[b]).filter(known);
+  const span =
+    first !== last || ranks.downsampled ? ` (${number(Math.min(...lows))} to ${number(Math.max(...highs))})` : "";
   const others = median(ranks.rank.map((_, row) => mean(matrix.value, row)).filter(known));
   parts.push(`${kRankMetricNames[metric].toLowerCase()} ${number(own)}${span}, median of all ${number(others)}`);
   return capital(parts.join(": "));
@@ -157,22 +199,42 @@ function name_rows(box: HTMLElement, ranks: Ranks, row_height: number, open: (ro
   const key = `${ranks.rank.join()}:${row_height}`;
   if (box.dataset["for"] === key) return;
   box.dataset["for"] = key;
-  box.replaceChildren(...ranks.rank.map((rank, row) => {
-    const button = el("button", { type: "button", "aria-label": `Show rank ${rank}`, tabindex: every > 1 ? -1 : null }, row % every === 0 ? String(rank) : "");
-    button.style.height = `${row_height}px`;
-    button.addEventListener("click", () => open(row));
-    return button;
-  }));
+  box.replaceChildren(
+    ...ranks.rank.map((rank, row) => {
+      const button = el(
+        "button",
+        { type: "button", "aria-label": `Show rank ${rank}`, tabindex: every > 1 ? -1 : null },
+        row % every === 0 ? String(rank) : "",
+      );
+      button.style.height = `${row_height}px`;
+      button.addEventListener("click", () => open(row));
+      return button;
+    }),
+  );
 }
 
 function rank_table(ranks: Ranks): HTMLElement {
   const metrics = [...ranks.metrics.keys()];
-  const columns = ["rank", ...metrics.flatMap((m) => [`${kRankMetricNames[m].toLowerCase()}: mean`, "lowest", "highest"])];
-  return make_table("Workers over the whole run", columns, ranks.rank.map((rank, r) => [`rank ${rank}`, ...metrics.flatMap((m) => {
-    const matrix = ranks.metrics.get(m);
-    const values = (matrix?.value[r] ?? []).filter(known);
-    if (!matrix || values.length === 0) return [kNone, kNone, kNone];
-    const mean = values.reduce((s, v) => s + v, 0) / values.length;
-    return [number(mean), number(Math.min(...(matrix.min[r] ?? []).filter(known))), number(Math.max(...(matrix.max[r] ?? []).filter(known)))];
-  })]));
+  const columns = [
+    "rank",
+    ...metrics.flatMap((m) => [`${kRankMetricNames[m].toLowerCase()}: mean`, "lowest", "highest"]),
+  ];
+  return make_table(
+    "Workers over the whole run",
+    columns,
+    ranks.rank.map((rank, r) => [
+      `rank ${rank}`,
+      ...metrics.flatMap((m) => {
+        const matrix = ranks.metrics.get(m);
+        const values = (matrix?.value[r] ?? []).filter(known);
+        if (!matrix || values.length === 0) return [kNone, kNone, kNone];
+        const mean = values.reduce((s, v) => s + v, 0) / values.length;
+        return [
+          number(mean),
+          number(Math.min(...(matrix.min[r] ?? []).filter(known))),
+          number(Math.max(...(matrix.max[r] ?? []).filter(known))),
+        ];
+      }),
+    ]),
+  );
 }

@@ -27,7 +27,11 @@ export interface RankPanel {
 function others_of(ranks: Ranks, metric: RankMetric, row: number): Others | null {
   const matrix = ranks.metrics.get(metric);
   if (!matrix) return null;
-  const rest = (rows: Column[], b: number): number[] => rows.filter((_, r) => r !== row).map((values) => values[b]).filter(known);
+  const rest = (rows: Column[], b: number): number[] =>
+    rows
+      .filter((_, r) => r !== row)
+      .map((values) => values[b])
+      .filter(known);
   const reduce = (f: (values: number[]) => number, rows: Column[]): Column =>
     ranks.step.map((_, b) => {
       const values = rest(rows, b);
@@ -48,10 +52,18 @@ export function make_rank_panel(on_close: () => void): RankPanel {
   let page: PageDocument | null = null;
   let rank = -1;
   const figures = new Map<RankMetric, Figure>();
-  for (const metric of kRankMetrics) figures.set(metric, make_figure("small", () => panel_table(page, metric, rank)));
-  const element = el("div", { class: "panel", role: "region", "aria-labelledby": title.id, hidden: true },
-    el("div", { class: "panel-head" }, title, close), summary,
-    el("div", { class: "columns three" }, ...[...figures.values()].map((f) => f.element)));
+  for (const metric of kRankMetrics)
+    figures.set(
+      metric,
+      make_figure("small", () => panel_table(page, metric, rank)),
+    );
+  const element = el(
+    "div",
+    { class: "panel", role: "region", "aria-labelledby": title.id, hidden: true },
+    el("div", { class: "panel-head" }, title, close),
+    summary,
+    el("div", { class: "columns three" }, ...[...figures.values()].map((f) => f.element)),
+  );
 
   const shut = (): void => {
     element.hidden = true;
@@ -67,9 +79,10 @@ export function make_rank_panel(on_close: () => void): RankPanel {
     if (row < 0) return void (element.hidden = true);
     const findings = page.findings.filter((f) => f.ranks.includes(rank));
     title.textContent = `Rank ${rank} against the others`;
-    summary.textContent = findings.length === 0
-      ? "No finding names this worker."
-      : findings.map((f) => `${cause_label(f.cause)}, ${step_range(f.first_step, f.last_step)}`).join("; ") + ".";
+    summary.textContent =
+      findings.length === 0
+        ? "No finding names this worker."
+        : findings.map((f) => `${cause_label(f.cause)}, ${step_range(f.first_step, f.last_step)}`).join("; ") + ".";
     for (const [metric, figure] of figures) draw_metric(figure, page, ranks, metric, row, rank);
   };
   on_range(draw);
@@ -90,7 +103,14 @@ export function make_rank_panel(on_close: () => void): RankPanel {
   };
 }
 
-function draw_metric(figure: Figure, page: PageDocument, ranks: Ranks, metric: RankMetric, row: number, rank: number): void {
+function draw_metric(
+  figure: Figure,
+  page: PageDocument,
+  ranks: Ranks,
+  metric: RankMetric,
+  row: number,
+  rank: number,
+): void {
   const others = others_of(ranks, metric, row);
   figure.element.hidden = others === null || !others.own.some(known);
   if (!others || figure.element.hidden) return;
@@ -98,30 +118,46 @@ function draw_metric(figure: Figure, page: PageDocument, ranks: Ranks, metric: R
   const rest = others.middle.filter(known);
   const mean = (v: number[]): string => number(v.length ? v.reduce((s, x) => s + x, 0) / v.length : null, 3);
   const marks = page.findings.map((f) => (f.ranks.includes(rank) ? f : { ...f, first_step: null }));
-  figure.set((p) => ({
-    ...step_option(p, ranks, [
-      band(ranks, others.low, others.high, p.band),
-      line(ranks, others.middle, p.muted, { lineStyle: { color: p.muted, width: 1 }, z: 2 }),
-      line(ranks, others.own, p.accent, { markLine: finding_marks(p, marks) }),
-    ]),
-    tooltip: step_tooltip(p, ranks, (i) => [
-      [`rank ${rank}`, or_none(others.own[i])],
-      ["others' median", or_none(others.middle[i])],
-      ["others", `${or_none(others.low[i])} to ${or_none(others.high[i])}`],
-    ]),
-  }), kRankMetricNames[metric], `${kRankMetricNames[metric]} of rank ${rank}: mean ${mean(own)}; the others' median has mean ${mean(rest)}.`, [
-    { name: `rank ${rank}`, kind: "line", colour: (p) => p.accent },
-    { name: "the others", kind: "band", colour: (p) => p.band },
-  ]);
-  figure.set_note(rest.length > 0 ? `Mean ${mean(own)}; the others' median ${mean(rest)}.` : `Mean ${mean(own)}; there is no other worker.`);
+  figure.set(
+    (p) => ({
+      ...step_option(p, ranks, [
+        band(ranks, others.low, others.high, p.band),
+        line(ranks, others.middle, p.muted, { lineStyle: { color: p.muted, width: 1 }, z: 2 }),
+        line(ranks, others.own, p.accent, { markLine: finding_marks(p, marks) }),
+      ]),
+      tooltip: step_tooltip(p, ranks, (i) => [
+        [`rank ${rank}`, or_none(others.own[i])],
+        ["others' median", or_none(others.middle[i])],
+        ["others", `${or_none(others.low[i])} to ${or_none(others.high[i])}`],
+      ]),
+    }),
+    kRankMetricNames[metric],
+    `${kRankMetricNames[metric]} of rank ${rank}: mean ${mean(own)}; the others' median has mean ${mean(rest)}.`,
+    [
+      { name: `rank ${rank}`, kind: "line", colour: (p) => p.accent },
+      { name: "the others", kind: "band", colour: (p) => p.band },
+    ],
+  );
+  figure.set_note(
+    rest.length > 0
+      ? `Mean ${mean(own)}; the others' median ${mean(rest)}.`
+      : `Mean ${mean(own)}; there is no other worker.`,
+  );
 }
 
 function panel_table(page: PageDocument | null, metric: RankMetric, rank: number): HTMLElement {
   const ranks = page?.ranks.data;
   const others = ranks ? others_of(ranks, metric, ranks.rank.indexOf(rank)) : null;
   if (!ranks || !others) return el("p", {}, "No data.");
-  return make_table(`${kRankMetricNames[metric]} of rank ${rank}`, ["steps", `rank ${rank}`, "others' median", "lowest", "highest"],
+  return make_table(
+    `${kRankMetricNames[metric]} of rank ${rank}`,
+    ["steps", `rank ${rank}`, "others' median", "lowest", "highest"],
     thin_rows(ranks.step.length).map((i) => [
-      bucket_name(ranks, i), or_none(others.own[i]), or_none(others.middle[i]), or_none(others.low[i]), or_none(others.high[i]),
-    ]));
+      bucket_name(ranks, i),
+      or_none(others.own[i]),
+      or_none(others.middle[i]),
+      or_none(others.low[i]),
+      or_none(others.high[i]),
+    ]),
+  );
 }

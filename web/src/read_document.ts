@@ -1,7 +1,25 @@
 // Turns JSON text into a PageDocument. Refuses only what cannot be read at all: text that is no JSON, another version.
 import type {
-  Audit, Column, Cosine, Costs, Expected, Finding, Health, Lab, Matrix, Optional, PageDocument, Ranks, Run, RunListing,
-  RankMatrix, RankMetric, Sampled, Scalar, Series, Value,
+  Audit,
+  Column,
+  Cosine,
+  Costs,
+  Expected,
+  Finding,
+  Health,
+  Lab,
+  Matrix,
+  Optional,
+  PageDocument,
+  Ranks,
+  Run,
+  RunListing,
+  RankMatrix,
+  RankMetric,
+  Sampled,
+  Scalar,
+  Series,
+  Value,
 } from "./document";
 import { kRankMetrics, kVersion } from "./document";
 import { read_study } from "./read_study";
@@ -130,7 +148,14 @@ function read_series(x: Json): Series | null {
     if (band) expected.set(name, band);
   }
   const last = downsampled ? step_last : step;
-  return { steps_total: number_of(x["steps_total"]) ?? step.length, step, step_last: last, downsampled, columns, expected };
+  return {
+    steps_total: number_of(x["steps_total"]) ?? step.length,
+    step,
+    step_last: last,
+    downsampled,
+    columns,
+    expected,
+  };
 }
 
 function grid_of(x: unknown, rows: number, columns: number): Column[] | null {
@@ -233,7 +258,10 @@ function read_costs(x: Json): Costs | null {
 }
 
 function read_lab(x: Json): Lab {
-  const axis = (a: unknown) => ({ title: is_object(a) ? text_of(a["title"]) : "", log: is_object(a) && a["log"] === true });
+  const axis = (a: unknown) => ({
+    title: is_object(a) ? text_of(a["title"]) : "",
+    log: is_object(a) && a["log"] === true,
+  });
   return {
     id: text_of(x["id"]),
     title: text_of(x["title"]),

@@ -1,7 +1,17 @@
 // The part of the document that `lockstep study --json` writes.
 import type { Study, StudyReading, StudySetting, StudyValue } from "./document";
 import type { Json } from "./read_document";
-import { column_of, is_object, list_of, number_of, numbers_of, objects_of, scalar_of, text_of, texts_of } from "./read_document";
+import {
+  column_of,
+  is_object,
+  list_of,
+  number_of,
+  numbers_of,
+  objects_of,
+  scalar_of,
+  text_of,
+  texts_of,
+} from "./read_document";
 
 function read_setting(x: Json): StudySetting {
   const values = new Map<string, StudyValue>();

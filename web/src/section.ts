@@ -55,15 +55,28 @@ export interface Cell {
 }
 
 // A table that scrolls inside its own box on narrow screens. Columns whose cells are numbers align right by `class`.
-export function make_table(caption: string, columns: string[], rows: (string | Cell)[][], numeric_from = 1): HTMLElement {
+export function make_table(
+  caption: string,
+  columns: string[],
+  rows: (string | Cell)[][],
+  numeric_from = 1,
+): HTMLElement {
   const align = (i: number): string => (i >= numeric_from ? "number" : "");
   const head = el("tr", {}, ...columns.map((c, i) => el("th", { scope: "col", class: align(i) }, c)));
   const body = rows.map((row) =>
-    el("tr", {}, ...row.map((cell, i) => {
-      const { text, header, class: name } = typeof cell === "string" ? { text: cell, header: i === 0, class: "" } : cell;
-      const classes = `${align(i)} ${name ?? ""}`.trim();
-      return header ? el("th", { scope: "row", class: classes }, text) : el("td", { class: classes }, text);
-    })),
+    el(
+      "tr",
+      {},
+      ...row.map((cell, i) => {
+        const {
+          text,
+          header,
+          class: name,
+        } = typeof cell === "string" ? { text: cell, header: i === 0, class: "" } : cell;
+        const classes = `${align(i)} ${name ?? ""}`.trim();
+        return header ? el("th", { scope: "row", class: classes }, text) : el("td", { class: classes }, text);
+      }),
+    ),
   );
   const table = el("table", {}, el("caption", {}, caption), el("thead", {}, head), el("tbody", {}, ...body));
   return el("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": caption }, table);
@@ -82,7 +95,10 @@ export function table_fold(label: string, build: () => HTMLElement): { element: 
 
 // Radio buttons that look like one control.
 export function choice<T extends string>(
-  legend: string, options: readonly (readonly [T, string])[], chosen: T, on_change: (value: T) => void,
+  legend: string,
+  options: readonly (readonly [T, string])[],
+  chosen: T,
+  on_change: (value: T) => void,
 ): HTMLFieldSetElement {
   const group = fresh_id("choice");
   const labels = options.map(([value, text]) => {
@@ -95,7 +111,17 @@ export function choice<T extends string>(
 
 // Facts as name and value; `hint` explains the value in a small line.
 export function facts(list: { name: string; value: string; hint?: string; alarm?: boolean }[]): HTMLElement {
-  return el("dl", { class: "facts" }, ...list.map((fact) =>
-    el("div", { class: fact.alarm ? "alarm" : null }, el("dt", {}, fact.name), el("dd", {}, fact.value),
-      fact.hint ? el("dd", { class: "hint" }, fact.hint) : null)));
+  return el(
+    "dl",
+    { class: "facts" },
+    ...list.map((fact) =>
+      el(
+        "div",
+        { class: fact.alarm ? "alarm" : null },
+        el("dt", {}, fact.name),
+        el("dd", {}, fact.value),
+        fact.hint ? el("dd", { class: "hint" }, fact.hint) : null,
+      ),
+    ),
+  );
 }

@@ -22,7 +22,13 @@ export function step_axis(p: Palette, steps: Steps): Record<string, unknown> {
     max: range ? range.last : Math.max(last, first + 1),
     splitNumber: 5,
     minInterval: 1,
-    axisLabel: { color: p.muted, fontSize: 11, hideOverlap: true, showMaxLabel: false, formatter: (x: number) => integer(x) },
+    axisLabel: {
+      color: p.muted,
+      fontSize: 11,
+      hideOverlap: true,
+      showMaxLabel: false,
+      formatter: (x: number) => integer(x),
+    },
     axisLine: { show: true, onZero: false, lineStyle: { color: p.line } },
     axisTick: { show: true, lineStyle: { color: p.line } },
     splitLine: { show: false },
@@ -32,7 +38,12 @@ export function step_axis(p: Palette, steps: Steps): Record<string, unknown> {
 export const points = (steps: Steps, column: Column): (number | null)[][] =>
   steps.step.map((step, i) => [step, column[i] ?? null]);
 
-export function line(steps: Steps, column: Column, colour: string, more: Record<string, unknown> = {}): Record<string, unknown> {
+export function line(
+  steps: Steps,
+  column: Column,
+  colour: string,
+  more: Record<string, unknown> = {},
+): Record<string, unknown> {
   return {
     type: "line",
     data: points(steps, column),
@@ -50,7 +61,14 @@ export function line(steps: Steps, column: Column, colour: string, more: Record<
 
 // The area between two columns, one polygon for each run of buckets where both are known. A stroke keeps a spike that is
 // one bucket wide visible.
-export function band(steps: Steps, low: Column, high: Column, fill: string, stroke?: string, z = 1): Record<string, unknown> {
+export function band(
+  steps: Steps,
+  low: Column,
+  high: Column,
+  fill: string,
+  stroke?: string,
+  z = 1,
+): Record<string, unknown> {
   const runs: number[][] = [];
   let open: number[] | null = null;
   for (let i = 0; i < steps.step.length; ++i) {
@@ -70,21 +88,30 @@ export function band(steps: Steps, low: Column, high: Column, fill: string, stro
     dimensions: ["first", "last", "low", "high"],
     encode: { x: [0, 1], y: [2, 3] },
     data: runs.map((run) => [
-      at(steps.step, run[0] ?? 0), at(steps.step, run[run.length - 1] ?? 0),
-      Math.min(...run.map((i) => at(low, i))), Math.max(...run.map((i) => at(high, i))),
+      at(steps.step, run[0] ?? 0),
+      at(steps.step, run[run.length - 1] ?? 0),
+      Math.min(...run.map((i) => at(low, i))),
+      Math.max(...run.map((i) => at(high, i))),
     ]),
     renderItem: (params: CustomSeriesRenderItemParams, api: CustomSeriesRenderItemAPI) => {
       const run = runs[params.dataIndex] ?? [];
       const upper = run.map((i) => api.coord([at(steps.step, i), at(high, i)]));
       const lower = run.map((i) => api.coord([at(steps.step, i), at(low, i)])).reverse();
-      return { type: "polygon", shape: { points: [...upper, ...lower] }, style: { fill, ...(stroke ? { stroke, lineWidth: 0.6 } : {}) }, silent: true };
+      return {
+        type: "polygon",
+        shape: { points: [...upper, ...lower] },
+        style: { fill, ...(stroke ? { stroke, lineWidth: 0.6 } : {}) },
+        silent: true,
+      };
     },
   };
 }
 
 // Thin numbered lines where findings begin; the numbers are those of the cards.
 export function finding_marks(p: Palette, findings: Finding[]): Record<string, unknown> {
-  const marks = findings.flatMap((f, i) => (f.first_step === null ? [] : [{ xAxis: f.first_step, name: String(i + 1) }]));
+  const marks = findings.flatMap((f, i) =>
+    f.first_step === null ? [] : [{ xAxis: f.first_step, name: String(i + 1) }],
+  );
   return {
     silent: true,
     symbol: "none",
@@ -96,7 +123,11 @@ export function finding_marks(p: Palette, findings: Finding[]): Record<string, u
 }
 
 // One tooltip line per entry, read from the columns by bucket rather than from what ECharts drew.
-export function step_tooltip(p: Palette, steps: Steps, lines: (i: number) => [string, string][]): Record<string, unknown> {
+export function step_tooltip(
+  p: Palette,
+  steps: Steps,
+  lines: (i: number) => [string, string][],
+): Record<string, unknown> {
   const index = new Map(steps.step.map((step, i) => [step, i]));
   return tooltip(p, {
     formatter: (items: TooltipItem | TooltipItem[]) => {
@@ -115,7 +146,12 @@ export function bucket_name(steps: Steps, i: number): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
-export function step_option(p: Palette, steps: Steps, series: Record<string, unknown>[], y: Record<string, unknown> = {}): ChartOption {
+export function step_option(
+  p: Palette,
+  steps: Steps,
+  series: Record<string, unknown>[],
+  y: Record<string, unknown> = {},
+): ChartOption {
   return {
     grid: { left: 4, right: 14, top: 20, bottom: 4, outerBoundsMode: "same", outerBoundsContain: "axisLabel" },
     xAxis: step_axis(p, steps),

@@ -30,11 +30,20 @@ export function make_timeline(): Timeline {
 function draw(findings: Finding[], world: number, first: number, last: number): Node[] {
   const named = [...new Set(findings.flatMap((f) => f.ranks))].filter((r) => r >= 0 && r < world).sort((a, b) => a - b);
   const lanes = world <= kAllLanes ? Array.from({ length: world }, (_, i) => i) : named.slice(0, kAllLanes);
-  const at = (step: number): number => (100 * (Math.min(Math.max(step, first), last) - first)) / Math.max(1, last - first);
+  const at = (step: number): number =>
+    (100 * (Math.min(Math.max(step, first), last) - first)) / Math.max(1, last - first);
   const rows = lanes.map((rank) => lane(rank, findings, at, last));
   const rest = world - lanes.length;
-  const foot = el("div", { class: "lane-foot" }, el("span", {}, `step ${integer(first)}`), el("span", {}, integer(last)));
-  const note = rest > 0 ? el("p", { class: "note" }, `${count(rest, "rank")} without a finding of their own are not drawn.`) : null;
+  const foot = el(
+    "div",
+    { class: "lane-foot" },
+    el("span", {}, `step ${integer(first)}`),
+    el("span", {}, integer(last)),
+  );
+  const note =
+    rest > 0
+      ? el("p", { class: "note" }, `${count(rest, "rank")} without a finding of their own are not drawn.`)
+      : null;
   return [...rows, foot, ...(note ? [note] : [])];
 }
 
@@ -45,10 +54,33 @@ function lane(rank: number, findings: Finding[], at: (step: number) => number, l
     if (!f.ranks.includes(rank) || f.first_step === null) return;
     const from = at(f.first_step);
     const to = at(f.last_step ?? last);
-    bars.push(svg("rect", { x: `${from}%`, width: `${Math.max(0.4, to - from)}%`, y: (kLane - kBar) / 2, height: kBar, rx: 2, class: f.certainty === "certain" ? "bar" : "bar statistical" }));
+    bars.push(
+      svg("rect", {
+        x: `${from}%`,
+        width: `${Math.max(0.4, to - from)}%`,
+        y: (kLane - kBar) / 2,
+        height: kBar,
+        rx: 2,
+        class: f.certainty === "certain" ? "bar" : "bar statistical",
+      }),
+    );
     words.push(`finding ${i + 1}, ${step_range(f.first_step, f.last_step)}`);
   });
-  const picture = svg("svg", { height: kLane, width: "100%", role: "img", "aria-label": `${ranks([rank])}: ${words.join("; ") || "no finding"}` },
-    svg("line", { x1: 0, x2: "100%", y1: kLane / 2, y2: kLane / 2, class: "rail" }), ...bars);
-  return el("div", { class: words.length > 0 ? "lane named" : "lane" }, el("span", { class: "lane-name", "aria-hidden": "true" }, `rank ${rank}`), picture);
+  const picture = svg(
+    "svg",
+    {
+      height: kLane,
+      width: "100%",
+      role: "img",
+      "aria-label": `${ranks([rank])}: ${words.join("; ") || "no finding"}`,
+    },
+    svg("line", { x1: 0, x2: "100%", y1: kLane / 2, y2: kLane / 2, class: "rail" }),
+    ...bars,
+  );
+  return el(
+    "div",
+    { class: words.length > 0 ? "lane named" : "lane" },
+    el("span", { class: "lane-name", "aria-hidden": "true" }, `rank ${rank}`),
+    picture,
+  );
 }

@@ -18,7 +18,12 @@ export function verdict_of(page: PageDocument): Verdict {
   if (!run) return study_verdict(page);
   const stopped = health && !health.enabled ? `The monitor stopped: ${health.reason || "no reason was stored"}.` : "";
   const first = findings[0];
-  if (first) return { tone: "alarm", text: first.message || first.cause, detail: [more_findings(findings), stopped].join(" ").trim() };
+  if (first)
+    return {
+      tone: "alarm",
+      text: first.message || first.cause,
+      detail: [more_findings(findings), stopped].join(" ").trim(),
+    };
   if (page.no_verdict) return { tone: "unknown", text: `No verdict yet: ${page.no_verdict}`, detail: stopped };
   if (run.steps === 0) {
     return {
@@ -35,8 +40,17 @@ export function verdict_of(page: PageDocument): Verdict {
       detail: `Its own losses and norms over ${count(run.steps, "step")} are below. ${stopped}`.trim(),
     };
   }
-  if (stopped) return { tone: "unknown", text: stopped, detail: `No findings in the ${extent} before that. Training went on without the monitor.` };
-  return { tone: "clean", text: `No findings in ${extent}.`, detail: [watched(page), missed(health)].filter(Boolean).join(" ") };
+  if (stopped)
+    return {
+      tone: "unknown",
+      text: stopped,
+      detail: `No findings in the ${extent} before that. Training went on without the monitor.`,
+    };
+  return {
+    tone: "clean",
+    text: `No findings in ${extent}.`,
+    detail: [watched(page), missed(health)].filter(Boolean).join(" "),
+  };
 }
 
 function study_verdict(page: PageDocument): Verdict {
@@ -44,7 +58,11 @@ function study_verdict(page: PageDocument): Verdict {
   if (study) return { tone: "clean", text: study.title || study.name, detail: study.question };
   const lab = page.labs[0];
   if (lab) return { tone: lab.ok === false ? "alarm" : "clean", text: lab.title, detail: "" };
-  return { tone: "unknown", text: "There is nothing in this document.", detail: "It holds no run, no study and no lab." };
+  return {
+    tone: "unknown",
+    text: "There is nothing in this document.",
+    detail: "It holds no run, no study and no lab.",
+  };
 }
 
 function more_findings(findings: Finding[]): string {
@@ -58,15 +76,27 @@ function missed(health: Health | null): string {
 }
 
 const kChannels: [string, string][] = [
-  ["loss", "losses"], ["gradient", "gradients"], ["reduced", "the reduction"], ["batches", "the data read"], ["weights", "weights"],
-  ["buffers", "buffers"], ["optimizer", "optimizer state"], ["rng", "random state"], ["config", "configuration"],
+  ["loss", "losses"],
+  ["gradient", "gradients"],
+  ["reduced", "the reduction"],
+  ["batches", "the data read"],
+  ["weights", "weights"],
+  ["buffers", "buffers"],
+  ["optimizer", "optimizer state"],
+  ["rng", "random state"],
+  ["config", "configuration"],
 ];
 
 // What was watched and what was not: a clean verdict says nothing of a channel that nobody showed to the monitor.
 function watched(page: PageDocument): string {
   const columns = page.series.data?.columns;
   const has = (name: string): boolean => columns?.get(name)?.value.some((v) => v !== null) ?? false;
-  const inferred: Record<string, boolean> = { loss: has("loss_mean"), gradient: has("norm_mean"), reduced: has("reduced_norm"), batches: page.audit.data !== null };
+  const inferred: Record<string, boolean> = {
+    loss: has("loss_mean"),
+    gradient: has("norm_mean"),
+    reduced: has("reduced_norm"),
+    batches: page.audit.data !== null,
+  };
   const askable = page.channels ? kChannels : kChannels.filter(([id]) => id in inferred);
   const seen = askable.filter(([id]) => (page.channels ? page.channels.includes(id) : inferred[id]));
   const unseen = askable.filter((channel) => !seen.includes(channel));
@@ -83,8 +113,13 @@ export function verdict_section(): Section {
   const detail = el("p", { class: "detail" });
   const meta = el("p", { class: "meta" });
   const timeline = make_timeline();
-  const element = el("section", { id: "verdict", "aria-labelledby": text.id },
-    el("div", { "aria-live": "polite" }, mark, text, detail), meta, timeline.element);
+  const element = el(
+    "section",
+    { id: "verdict", "aria-labelledby": text.id },
+    el("div", { "aria-live": "polite" }, mark, text, detail),
+    meta,
+    timeline.element,
+  );
   return {
     id: "verdict",
     title: "Verdict",

@@ -14,8 +14,13 @@ export function start_browser() {
     executablePath: process.env.LOCKSTEP_CHROMIUM ?? "/usr/bin/chromium",
     headless: true,
     args: [
-      "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-      "--disable-component-update", "--disable-sync",
+      "--no-sandbox",
+      "--disable-gpu",
+      "--disable-quic",
+      "--no-first-run",
+      "--disable-background-networking",
+      "--disable-component-update",
+      "--disable-sync",
     ],
   });
 }
@@ -26,7 +31,13 @@ export const kSmallPhone = { width: 360, height: 740 };
 
 // A page whose `problems` lists console errors, page errors, failed requests and any request that leaves the file.
 export async function new_page(browser, options = {}) {
-  const context = await browser.newContext({ viewport: kLaptop, timezoneId: "Europe/Berlin", locale: "de-DE", reducedMotion: "reduce", ...options });
+  const context = await browser.newContext({
+    viewport: kLaptop,
+    timezoneId: "Europe/Berlin",
+    locale: "de-DE",
+    reducedMotion: "reduce",
+    ...options,
+  });
   const page = await context.newPage();
   page.setDefaultTimeout(20_000);
   const problems = [];
@@ -38,6 +49,15 @@ export async function new_page(browser, options = {}) {
   const requests = [];
   page.on("request", (request) => requests.push(request.url()));
   return { page, context, problems, requests };
+}
+
+// Waits for what has no event of its own; the page's time limit is the only clock, so a slow machine only takes longer.
+export async function until(page, condition) {
+  for (let tries = 0; tries < 400; ++tries) {
+    if (await condition()) return;
+    await page.waitForTimeout(50);
+  }
+  throw new Error(`never came true: ${condition}`);
 }
 
 // Where an element is in the window, after bringing it there; for the mouse.

@@ -1,7 +1,7 @@
 // What a reader does with the report: by mouse, by keyboard, and through what a screen reader is told.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { box_of, new_page, report_folder, start_browser, walk_through } from "./browser.mjs";
+import { box_of, new_page, report_folder, start_browser, until, walk_through } from "./browser.mjs";
 
 let browser, reports;
 before(async () => {
@@ -86,12 +86,10 @@ test("the range of steps narrows all charts and the map, and comes back", async 
   await page.getByLabel("First step shown").fill("150");
   await page.getByLabel("Last step shown").fill("220");
   await page.keyboard.press("Enter");
-  await page.waitForTimeout(150);
-  assert.match(await text(page, ".map-foot"), /step 150\s+220/);
-  assert.notEqual(await picture(page, "#metrics canvas"), before_range[0]);
+  await page.waitForFunction(() => /step 150\s*220/.test(document.querySelector(".map-foot").textContent));
+  await until(page, async () => (await picture(page, "#metrics canvas")) !== before_range[0]);
   await page.getByRole("button", { name: "Whole run" }).click();
-  await page.waitForTimeout(150);
-  assert.match(await text(page, ".map-foot"), /step 0\s+399/);
+  await page.waitForFunction(() => /step 0\s*399/.test(document.querySelector(".map-foot").textContent));
   assert.equal(await picture(page, "#workers canvas"), before_range[1]);
   await finish(opened);
 });
@@ -105,9 +103,8 @@ test("dragging the slider under the loss narrows the page too", async () => {
   await page.mouse.down();
   await page.mouse.move(box.x + box.width / 2, y, { steps: 6 });
   await page.mouse.up();
-  await page.waitForTimeout(200);
-  const last = Number(await page.getByLabel("Last step shown").inputValue());
-  assert.ok(last > 150 && last < 250, `last is ${last}`);
+  const last = async () => Number(await page.getByLabel("Last step shown").inputValue());
+  await until(page, async () => (await last()) > 150 && (await last()) < 250);
   await finish(opened);
 });
 
@@ -156,7 +153,8 @@ test("landmarks, one h1, ordered headings, and names for every control and drawi
   for (const name of ["findings", "study", "empty"]) {
     const opened = await open(name);
     const { page } = opened;
-    for (const landmark of ["header", "nav[aria-label]", "main", "footer"]) assert.equal(await page.locator(landmark).count(), 1);
+    for (const landmark of ["header", "nav[aria-label]", "main", "footer"])
+      assert.equal(await page.locator(landmark).count(), 1);
     assert.equal(await page.locator("h1").count(), 1);
     const faults = await page.evaluate(() => {
       const out = [];
@@ -168,8 +166,14 @@ test("landmarks, one h1, ordered headings, and names for every control and drawi
         if (next > level + 1) out.push(`heading jumps to ${next}: ${h.textContent}`);
         level = next;
       }
-      for (const c of document.querySelectorAll("button, select, input, [role=img], [role=application], [role=group]")) {
-        const named = c.getAttribute("aria-label") || c.getAttribute("aria-labelledby") || c.textContent.trim() || c.closest("label");
+      for (const c of document.querySelectorAll(
+        "button, select, input, [role=img], [role=application], [role=group]",
+      )) {
+        const named =
+          c.getAttribute("aria-label") ||
+          c.getAttribute("aria-labelledby") ||
+          c.textContent.trim() ||
+          c.closest("label");
         if (visible(c) && !named) out.push(`no name: ${c.outerHTML.slice(0, 80)}`);
       }
       for (const s of document.querySelectorAll("section")) {
@@ -194,16 +198,26 @@ test("the keyboard reaches everything, in order, and shows where it is", async (
       const e = document.activeElement;
       if (!e || e === document.body) return null;
       const target = e.matches(".choice input") ? e.nextElementSibling : e;
-      return { section: e.closest("section")?.id ?? "", what: e.className || e.tagName, outline: getComputedStyle(target).outlineStyle };
+      return {
+        section: e.closest("section")?.id ?? "",
+        what: e.className || e.tagName,
+        outline: getComputedStyle(target).outlineStyle,
+      };
     });
     if (!stop) break;
     stops.push(stop);
   }
   for (const id of ["loss", "metrics", "workers", "cosine", "data", "noise", "costs", "about"]) {
-    assert.ok(stops.some((s) => s.section === id), `${id} is not reached`);
+    assert.ok(
+      stops.some((s) => s.section === id),
+      `${id} is not reached`,
+    );
   }
   assert.equal(stops[0].what, "skip");
-  assert.deepEqual(stops.filter((s) => s.outline === "none"), []);
+  assert.deepEqual(
+    stops.filter((s) => s.outline === "none"),
+    [],
+  );
   await finish(opened);
 });
 
@@ -212,12 +226,22 @@ test("text has enough contrast in both themes", async () => {
     const opened = await open("findings", { colorScheme });
     const low = await opened.page.evaluate(() => {
       const style = getComputedStyle(document.documentElement);
-      const rgb = (name) => style.getPropertyValue(name).trim().match(/[0-9a-f]{2}/gi).map((h) => parseInt(h, 16) / 255);
-      const luminance = (name) => rgb(name).map((v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)).reduce((s, v, i) => s + v * [0.2126, 0.7152, 0.0722][i], 0);
-      const ratio = (a, b) => (Math.max(luminance(a), luminance(b)) + 0.05) / (Math.min(luminance(a), luminance(b)) + 0.05);
+      const rgb = (name) =>
+        style
+          .getPropertyValue(name)
+          .trim()
+          .match(/[0-9a-f]{2}/gi)
+          .map((h) => parseInt(h, 16) / 255);
+      const luminance = (name) =>
+        rgb(name)
+          .map((v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
+          .reduce((s, v, i) => s + v * [0.2126, 0.7152, 0.0722][i], 0);
+      const ratio = (a, b) =>
+        (Math.max(luminance(a), luminance(b)) + 0.05) / (Math.min(luminance(a), luminance(b)) + 0.05);
       const out = [];
       for (const ink of ["--text", "--muted", "--accent", "--alarm", "--clean"]) {
-        for (const ground of ["--paper", "--panel"]) if (ratio(ink, ground) < 4.5) out.push(`${ink} on ${ground}: ${ratio(ink, ground)}`);
+        for (const ground of ["--paper", "--panel"])
+          if (ratio(ink, ground) < 4.5) out.push(`${ink} on ${ground}: ${ratio(ink, ground)}`);
       }
       for (const s of [1, 2, 3, 4, 5, 6, 7]) if (ratio(`--series-${s}`, "--paper") < 3) out.push(`--series-${s}`);
       return out;
@@ -230,7 +254,16 @@ test("text has enough contrast in both themes", async () => {
 test("the study shows both readings, intervals, comparisons and conclusion", async () => {
   const opened = await open("study");
   const words = await text(opened.page, "#study");
-  for (const part of ["Sharded reading", "Replicated reading", "What was found", "unlike expected", "as expected", "0.75 + 0.25 c", "S1-1\u00a0→\u00a0S1-3", "effect size"]) {
+  for (const part of [
+    "Sharded reading",
+    "Replicated reading",
+    "What was found",
+    "unlike expected",
+    "as expected",
+    "0.75 + 0.25 c",
+    "S1-1\u00a0→\u00a0S1-3",
+    "effect size",
+  ]) {
     assert.ok(words.includes(part), part);
   }
   assert.equal(await opened.page.locator("#study .intervals").count(), 18);

@@ -7,13 +7,19 @@ export async function start_mock_server(documents) {
   const streams = new Set();
   const requests = [];
   let failure = null; // {status, body}: what every API request gets
-  const listing = () => [...runs].map(([name, json]) => {
-    const d = JSON.parse(json);
-    return {
-      name, world: d.run?.world ?? null, steps: d.run?.steps ?? null, created: d.run?.created ?? d.study?.created, live: true,
-      findings_count: d.findings?.length ?? 0, kind: d.study ? "study" : "run",
-    };
-  });
+  const listing = () =>
+    [...runs].map(([name, json]) => {
+      const d = JSON.parse(json);
+      return {
+        name,
+        world: d.run?.world ?? null,
+        steps: d.run?.steps ?? null,
+        created: d.run?.created ?? d.study?.created,
+        live: true,
+        findings_count: d.findings?.length ?? 0,
+        kind: d.study ? "study" : "run",
+      };
+    });
   const send_json = (response, status, json) => {
     response.writeHead(status, { "Content-Type": "application/json; charset=utf-8", "Cache-Control": "no-store" });
     response.end(typeof json === "string" ? json : JSON.stringify(json));
@@ -54,10 +60,11 @@ export async function start_mock_server(documents) {
       for (const s of streams) s.write(`event: update\ndata: ${JSON.stringify(data)}\n\n`);
     },
     cut: () => streams.forEach((s) => s.destroy()),
-    stop: () => new Promise((done) => {
-      streams.forEach((s) => s.destroy());
-      server.closeAllConnections();
-      server.close(done);
-    }),
+    stop: () =>
+      new Promise((done) => {
+        streams.forEach((s) => s.destroy());
+        server.closeAllConnections();
+        server.close(done);
+      }),
   };
 }

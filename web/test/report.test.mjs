@@ -2,7 +2,16 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { embed, fixture, fixture_names } from "../fixtures/make_fixture.mjs";
-import { built_page, kPhone, kSmallPhone, new_page, report_folder, start_browser, walk_through } from "./browser.mjs";
+import {
+  built_page,
+  kPhone,
+  kSmallPhone,
+  new_page,
+  report_folder,
+  start_browser,
+  until,
+  walk_through,
+} from "./browser.mjs";
 
 let browser, reports;
 before(async () => {
@@ -59,7 +68,15 @@ test("a finding's card gives cause, ranks, steps, certainty, evidence and remedy
   const opened = await open("findings");
   const card = opened.page.locator(".card").nth(1);
   const words = await card.innerText();
-  for (const part of ["scale.rank_mismatch", "Rank 5", "Steps 180 to 399", "Statistical (99.98", "1.98", "1.91, 2.05", "accumulation count"]) {
+  for (const part of [
+    "scale.rank_mismatch",
+    "Rank 5",
+    "Steps 180 to 399",
+    "Statistical (99.98",
+    "1.98",
+    "1.91, 2.05",
+    "accumulation count",
+  ]) {
     assert.ok(words.includes(part), `${part} in ${words}`);
   }
   assert.ok((await opened.page.locator(".card").nth(2).innerText()).includes("model.layers.11.mlp.down_proj.weight"));
@@ -68,7 +85,10 @@ test("a finding's card gives cause, ranks, steps, certainty, evidence and remedy
 
 test("the loss section says what the average hid, also when one step of 100,000 did it", async () => {
   const opened = await open("long");
-  assert.match(await text(opened.page, "#loss .lead"), /^Steps 61.200 to 61.299: the average says .* to 5\.\d+ \(rank 2\)\.$/);
+  assert.match(
+    await text(opened.page, "#loss .lead"),
+    /^Steps 61.200 to 61.299: the average says .* to 5\.\d+ \(rank 2\)\.$/,
+  );
   await opened.context.close();
 });
 
@@ -127,7 +147,19 @@ test("data of another version, or cut off, is refused in words", async () => {
 });
 
 test("a document of odd types shows what it can", async () => {
-  const json = JSON.stringify({ version: 1, run: { name: 5, world: "8", steps: 3 }, findings: [{}, 7, null], health: [], series: { step: [0, 1], columns: { loss_mean: { value: [1] } } }, ranks: { rank: [0], step: [] }, cosine: { matrices: [{ n: 3, values: [1] }] }, audit: 5, costs: {}, study: {}, labs: [{}] });
+  const json = JSON.stringify({
+    version: 1,
+    run: { name: 5, world: "8", steps: 3 },
+    findings: [{}, 7, null],
+    health: [],
+    series: { step: [0, 1], columns: { loss_mean: { value: [1] } } },
+    ranks: { rank: [0], step: [] },
+    cosine: { matrices: [{ n: 3, values: [1] }] },
+    audit: 5,
+    costs: {},
+    study: {},
+    labs: [{}],
+  });
   const opened = await new_page(browser);
   await opened.page.goto(reports.report("odd", json));
   await walk_through(opened.page);
@@ -136,7 +168,10 @@ test("a document of odd types shows what it can", async () => {
   await opened.context.close();
 });
 
-for (const [label, viewport] of [["390", kPhone], ["360", kSmallPhone]]) {
+for (const [label, viewport] of [
+  ["390", kPhone],
+  ["360", kSmallPhone],
+]) {
   test(`no sideways scrolling on a phone of ${label} pixels`, async () => {
     for (const name of fixture_names) {
       const opened = await open(name, { viewport, isMobile: true, hasTouch: true });
@@ -158,8 +193,7 @@ test("dark follows the system, the button overrides it, and charts follow both",
   const dark_chart = await corner();
   await page.getByRole("button", { name: "Switch to light colours" }).click();
   assert.equal(await paper(), "rgb(252, 251, 248)");
-  await page.waitForTimeout(100);
-  assert.notEqual(await corner(), dark_chart);
+  await until(page, async () => (await corner()) !== dark_chart);
   await page.reload();
   assert.equal(await paper(), "rgb(252, 251, 248)");
   clean(opened);
