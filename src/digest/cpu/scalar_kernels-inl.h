@@ -30,10 +30,12 @@ inline std::uint64_t hash_tile(const unsigned char* bytes) {
     }
   }
   std::uint64_t hash = 0;
-  for (std::uint32_t j = 0; j < kColumnSums; ++j) {
-    for (std::uint32_t c = 0; c < kColumns; ++c) {
-      hash += static_cast<std::uint64_t>(sums[j][c]) * static_cast<std::uint64_t>(kHashWeights.column[j][c]);
+  for (std::uint32_t c = 0; c < kColumns; ++c) {
+    std::uint64_t column = 0;
+    for (std::uint32_t j = 0; j < kColumnSums; ++j) {
+      column += static_cast<std::uint64_t>(sums[j][c]) * static_cast<std::uint64_t>(kHashWeights.sum[j]);
     }
+    hash += kHashWeights.column[c] * column;
   }
   return hash;
 }

@@ -203,7 +203,7 @@ void add_run(const Segment& run, Lane& lane) {
   const auto mask = hn::Set(d, Format::kMagnitudeMask);
   Totals<Format> totals;
   for_each_tile(run, [&](const unsigned char* bytes, std::uint64_t tile, auto tiles) HWY_ATTR {
-    VI64 hashes[2];
+    VU64 hashes[2];
     typename Totals<Format>::VMagnitude largest[2] = {hn::Zero(d), hn::Zero(d)};
     hash_tiles<tiles>(bytes, hashes, [&](std::size_t i, VU32 words) HWY_ATTR {
       largest[i] = hn::Max(largest[i], hn::And(hn::BitCast(d, words), mask));
@@ -250,7 +250,7 @@ std::uint64_t HashRun(const Segment& run) {
   const std::uint64_t weights = hash_key(run.parameter, run.dtype);
   VU64 hash = hn::Zero(DU64());
   for_each_tile(run, [&](const unsigned char* bytes, std::uint64_t tile, auto tiles) HWY_ATTR {
-    VI64 hashes[2];
+    VU64 hashes[2];
     hash_tiles<tiles>(bytes, hashes, [](std::size_t, VU32) HWY_ATTR {});
     for (std::size_t i = 0; i < tiles; ++i) {
       hash = hn::Add(hash, weigh_tile(hashes[i], tile_weight(weights, tile + i)));
