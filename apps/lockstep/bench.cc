@@ -87,7 +87,7 @@ void add_bench(CLI::App& app, int& exit_code) {
   std::vector<std::string> names;
   for (const Suite& suite : suites()) names.emplace_back(suite.name);
   command->add_option("--only", *only, "suites to run (default: all)")->check(CLI::IsMember(names));
-  command->add_option("--json", output->json_path, "write the results as JSON (- for standard output)");
+  add_json_option(*command, *output);
   command->callback([output, only, &exit_code] { exit_code = run_bench(*output, *only); });
 }
 

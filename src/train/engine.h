@@ -51,6 +51,9 @@ class Engine {
   virtual Status close() = 0;
 };
 
+// Ok when every process says ok. All of them learn of one's failure, so that none waits for it in a later collective.
+Status agree(Engine& engine, const Status& own);
+
 // Up to kMaxVirtualWorkers.
 inline constexpr std::uint32_t kMaxVirtualWorkers = 1024;
 Result<std::unique_ptr<Engine>> make_virtual_engine(std::uint32_t workers);
