@@ -96,7 +96,7 @@ struct PlainRead {
 
 // Speeds of plain read, digest and (single-threaded) hash, as rows.
 void measure(const Segment& segment, const char* name, std::uint32_t threads, std::uint32_t rounds,
-             std::vector<BenchRow>& rows) {
+             std::vector<base::BenchRow>& rows) {
   WorkerPool pool(threads);
   DigestOptions digest_options;
   digest_options.threads = threads;
@@ -113,17 +113,18 @@ void measure(const Segment& segment, const char* name, std::uint32_t threads, st
   const double plain = *std::min_element(best.begin(), best.begin() + static_cast<std::ptrdiff_t>(digest_at));
   const double gigabytes = static_cast<double>(segment.count * size_of(segment.dtype)) / 1e9;
   const std::string suffix = fmt::format("{}_{}t", name, threads);
-  rows.push_back({"digest_" + suffix, plain / best[digest_at], "x plain read", "higher", kTarget});
-  if (with_hash) rows.push_back({"hash_only_" + suffix, plain / best[digest_at + 1], "x plain read", "higher", 0});
-  rows.push_back({"plain_read_" + suffix + "_speed", gigabytes / plain, "GB/s", "higher", 0});
-  rows.push_back({"digest_" + suffix + "_speed", gigabytes / best[digest_at], "GB/s", "higher", 0});
+  rows.push_back({"digest." + suffix, plain / best[digest_at], "x plain read", true, kTarget});
+  if (with_hash)
+    rows.push_back({"digest.hash_only_" + suffix, plain / best[digest_at + 1], "x plain read", true, std::nullopt});
+  rows.push_back({"digest.plain_read_" + suffix + "_speed", gigabytes / plain, "GB/s", true, std::nullopt});
+  rows.push_back({"digest." + suffix + "_speed", gigabytes / best[digest_at], "GB/s", true, std::nullopt});
 }
 
 }  // namespace
 
-Result<std::vector<BenchRow>> bench(const BenchOptions& options) {
+Result<std::vector<base::BenchRow>> run_digest_bench(const BenchOptions& options) {
   const std::vector<std::uint32_t> words = make_words(options.bytes);
-  std::vector<BenchRow> rows;
+  std::vector<base::BenchRow> rows;
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     const Segment segment{1, 0, words.data(), words.size() * 4 / size_of(dtype), dtype};
     for (const std::uint32_t threads : {1u, 2u}) {

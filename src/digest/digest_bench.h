@@ -5,20 +5,12 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
+#include "base/bench_row.h"
 #include "lockstep/status.h"
 
 namespace lockstep::digests {
-
-struct BenchRow {
-  std::string name;
-  double value = 0;
-  std::string unit;
-  std::string better;  // "higher" or "lower"
-  double target = 0;   // 0: none
-};
 
 struct BenchOptions {
   std::uint64_t bytes = 256ull << 20;
@@ -26,6 +18,6 @@ struct BenchOptions {
 };
 
 // Ratios digest_{fp32,bf16}_{1t,2t} and hash_only_fp32_1t, and the absolute speeds behind them.
-Result<std::vector<BenchRow>> bench(const BenchOptions& options = {});
+Result<std::vector<base::BenchRow>> run_digest_bench(const BenchOptions& options = {});
 
 }  // namespace lockstep::digests
