@@ -6,6 +6,7 @@
 #include "commands.h"
 #include "lockstep/stats.h"
 #include "output.h"
+#include "recorder.h"
 #include "store/import_jsonl.h"
 
 namespace lockstep::app {
@@ -24,8 +25,13 @@ int run_import(const ImportOptions& options) {
   store::RunInfo info;
   info.command = "lockstep import";
   StatsEngine engine;
-  Result<store::ImportSummary> summary =
-      store::import_jsonl(files, options.run, info, [&](const Step& step) { return engine.update(step); });
+  std::unique_ptr<DiagnosisObserver> diagnosis;
+  Result<store::ImportSummary> summary = store::import_jsonl(
+      files, options.run, info, [&](const Step& step) { return engine.update(step); },
+      [&](store::RunWriter& writer, const Step& step, const StepStats& stats) {
+        if (!diagnosis) diagnosis = make_diagnosis(writer);
+        diagnosis->on_step(step, stats);
+      });
   if (!summary) return fail(summary.error());
   for (std::size_t i = 0; i < summary->bad_lines.size() && i < kShownBadLines; ++i) {
     const store::BadLine& bad = summary->bad_lines[i];
@@ -35,6 +41,10 @@ int run_import(const ImportOptions& options) {
   options.output.print(fmt::format("{} lines of {} files: {} kept, {} bad; {} steps of {} ranks in {}\n",
                                    summary->lines, summary->files, summary->accepted, summary->bad, summary->steps,
                                    summary->world, options.run));
+  if (diagnosis) {
+    options.output.print(
+        fmt::format("{} findings; lockstep diagnose {} shows them\n", diagnosis->findings().size(), options.run));
+  }
   if (summary->micro_steps_numbered) {
     options.output.print("The logs number micro-steps; steps are numbered anew, one per synchronisation.\n");
   }

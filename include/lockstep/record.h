@@ -52,6 +52,28 @@ struct StateHash {
   std::uint64_t hash = 0;
 };
 
+// What the rank's data sampler says of itself. Ranks that draw from one data set must agree on all but `rank`.
+struct SamplerFacts {
+  bool observed = false;
+  bool shuffle = false;
+  std::uint32_t rank = 0;      // which shard this rank takes
+  std::uint32_t replicas = 0;  // of how many
+  std::uint64_t seed = 0;
+  std::uint64_t epoch = 0;
+  std::uint64_t dataset_size = 0;  // samples of the whole data set; 0: not known
+
+  bool operator==(const SamplerFacts&) const = default;
+};
+
+// What the host says of itself, once; without it the detectors assume the weaker case.
+struct HostFacts {
+  bool forward_draws = false;  // the forward pass draws random numbers (dropout, noise): each rank needs its own stream
+  bool sample_ids = false;     // fingerprints are sample ids, not content: equal content at two places is two ids
+  bool token_weighted = false;  // ranks are weighted by their tokens, so unequal token counts bias nothing
+
+  bool operator==(const HostFacts&) const = default;
+};
+
 // What Lockstep itself cost this rank in this step.
 struct RecordTimings {
   std::uint64_t step_ns = 0;    // begin_step to end_step
@@ -79,6 +101,9 @@ struct Record {
   std::array<StateHash, kStateChannels> state;
   std::vector<std::uint64_t> fingerprints;  // at most layout.max_fingerprints
   std::uint64_t fingerprint_count = 0;      // of all samples of the step
+  SamplerFacts sampler;
+  HostFacts host;
+  double update_rms = -1;  // largest RMS over tensors of the optimizer's coming update, where the host gave it
   RecordTimings timings;
   std::uint64_t drops = 0;  // records that this rank had to drop so far
 };

@@ -15,6 +15,9 @@ using std::chrono::hours;
 using std::chrono::milliseconds;
 using std::chrono::minutes;
 
+constexpr std::size_t kSmall = 48 << 10;
+constexpr std::size_t kLarge = 1 << 20;
+
 Clock::time_point must_come() {
   return Clock::now() + minutes(1);
 }
@@ -92,7 +95,7 @@ void exchange(Member& member, std::uint64_t step, const SizeOf& size_of) {
 }
 
 void all_messages_arrive_with_their_content(Member& member) {
-  const std::size_t sizes[] = {0, 1, 1021, std::size_t{1} << 20};
+  const std::size_t sizes[] = {0, 1, 1021, kLarge};
   for (std::uint64_t step = 0; step < std::size(sizes); ++step) {
     exchange(member, step, [&](std::uint32_t) { return sizes[step]; });
   }
@@ -291,21 +294,21 @@ void closing_an_unused_transport_is_fine(Member& member) {
 }
 
 constexpr Scenario kSuite[] = {
-    {"AllMessagesArriveWithTheirContent", false, all_messages_arrive_with_their_content},
-    {"SizesDifferByRankAndStep", false, sizes_differ_by_rank_and_step},
-    {"ManyStepsWithRandomDelays", false, many_steps_with_random_delays},
-    {"PublicationsComeInOrder", false, publications_come_in_order},
-    {"StepsMustRise", false, steps_must_rise},
-    {"CloseIsIdempotentAndLaterCallsAreRefused", false, close_is_idempotent_and_later_calls_are_refused},
-    {"ClosingAnUnusedTransportIsFine", false, closing_an_unused_transport_is_fine},
-    {"EarlyMessagesWaitForTheirStep", true, early_messages_wait_for_their_step},
-    {"LateMessagesAreDroppedAndCounted", true, late_messages_are_dropped_and_counted},
-    {"SkippedStepIsNamedWithoutWaitingAndTheRankIsHeardAgain", true,
+    {"AllMessagesArriveWithTheirContent", false, kLarge, all_messages_arrive_with_their_content},
+    {"SizesDifferByRankAndStep", false, kSmall, sizes_differ_by_rank_and_step},
+    {"ManyStepsWithRandomDelays", false, kSmall, many_steps_with_random_delays},
+    {"PublicationsComeInOrder", false, kSmall, publications_come_in_order},
+    {"StepsMustRise", false, kSmall, steps_must_rise},
+    {"CloseIsIdempotentAndLaterCallsAreRefused", false, kSmall, close_is_idempotent_and_later_calls_are_refused},
+    {"ClosingAnUnusedTransportIsFine", false, kSmall, closing_an_unused_transport_is_fine},
+    {"EarlyMessagesWaitForTheirStep", true, kSmall, early_messages_wait_for_their_step},
+    {"LateMessagesAreDroppedAndCounted", true, kSmall, late_messages_are_dropped_and_counted},
+    {"SkippedStepIsNamedWithoutWaitingAndTheRankIsHeardAgain", true, kSmall,
      skipped_step_is_named_without_waiting_and_the_rank_is_heard_again},
-    {"SilentRankIsNamedThenNotWaitedForThenHeardAgain", true,
+    {"SilentRankIsNamedThenNotWaitedForThenHeardAgain", true, kSmall,
      silent_rank_is_named_then_not_waited_for_then_heard_again},
-    {"ClosedRankIsNamedWithoutWaiting", true, closed_rank_is_named_without_waiting},
-    {"ClosedAnalystDoesNotFailTheOthers", true, closed_analyst_does_not_fail_the_others},
+    {"ClosedRankIsNamedWithoutWaiting", true, kSmall, closed_rank_is_named_without_waiting},
+    {"ClosedAnalystDoesNotFailTheOthers", true, kSmall, closed_analyst_does_not_fail_the_others},
 };
 
 }  // namespace

@@ -19,7 +19,8 @@ struct Member {
 
 struct Scenario {
   const char* name;
-  bool independent;  // ranks do not all gather the same steps: impossible over a collective
+  bool independent;           // ranks do not all gather the same steps: impossible over a collective
+  std::size_t largest_bytes;  // of a message: what fixed-size slots must hold, beside some publications
   void (*body)(Member& member);
 };
 

@@ -54,20 +54,20 @@ class ThreadAllGather {
 
 using Transports = std::vector<std::unique_ptr<Transport>>;
 
-Transports make_callback_transports(std::uint32_t size) {
+Transports make_callback_transports(std::uint32_t size, std::size_t largest_bytes) {
   auto all_gather = std::make_shared<ThreadAllGather>(size);
   Transports transports;
   for (std::uint32_t rank = 0; rank < size; ++rank) {
     const auto call = [all_gather, rank](const void* send, std::size_t bytes, void* receive) {
       return (*all_gather)(rank, send, bytes, receive);
     };
-    auto transport = make_callback_transport({.rank = rank, .size = size, .slot_bytes = (1U << 20) + 8192}, call);
+    auto transport = make_callback_transport({.rank = rank, .size = size, .slot_bytes = largest_bytes + 8192}, call);
     transports.push_back(std::move(transport).value());
   }
   return transports;
 }
 
-Transports make_memory_transports(std::uint32_t size) {
+Transports make_memory_transports(std::uint32_t size, std::size_t) {
   auto wires = std::make_shared<MemoryWires>(size);
   Transports transports;
   for (std::uint32_t rank = 0; rank < size; ++rank) {
@@ -77,13 +77,17 @@ Transports make_memory_transports(std::uint32_t size) {
   return transports;
 }
 
+Transports make_threads_transports(std::uint32_t size, std::size_t) {
+  return make_in_process_transports(size);
+}
+
 struct Backend {
   const char* name;
   bool collective;
-  Transports (*make)(std::uint32_t size);
+  Transports (*make)(std::uint32_t size, std::size_t largest_bytes);
 };
 
-constexpr Backend kBackends[] = {{"InProcess", false, make_in_process_transports},
+constexpr Backend kBackends[] = {{"InProcess", false, make_threads_transports},
                                  {"Callback", true, make_callback_transports},
                                  {"Memory", false, make_memory_transports}};
 
@@ -109,7 +113,7 @@ class Conformance : public testing::TestWithParam<Case> {};
 
 TEST_P(Conformance, Holds) {
   const Case& given = GetParam();
-  Transports transports = given.backend.make(given.size);
+  Transports transports = given.backend.make(given.size, given.scenario.largest_bytes);
   ASSERT_EQ(transports.size(), given.size);
   std::barrier meeting(static_cast<std::ptrdiff_t>(given.size));
   std::vector<std::thread> ranks;

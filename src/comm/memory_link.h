@@ -23,6 +23,7 @@ struct MemoryWires {
   bool blocked = false;                                   // progress() does not return
   std::atomic<bool> broken = false;                       // progress() fails
   std::atomic<bool> no_room = false;                      // send() takes nothing
+  std::atomic<int> passes = 0;                            // of progress(), over all ranks
 };
 
 class MemoryLink final : public Link {
@@ -53,6 +54,7 @@ class MemoryLink final : public Link {
       if (!envelope) return envelope.error();
       if (Status failed = arrival(std::move(*envelope)); !failed) return failed;
     }
+    ++wires_->passes;
     return Progress{.moved = !arrived.empty(), .in_flight = false};
   }
 

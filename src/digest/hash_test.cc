@@ -151,6 +151,46 @@ void expect_no_collision(std::size_t trials) {
   }
 }
 
+// Changes of two or three bits, all of them inside one tile: here only the weights inside a tile keep them apart. In
+// `stride` words only every 16th is touched, so that all changes fall into one column.
+void expect_tile_changes_apart(std::size_t trials, std::size_t stride) {
+  const unsigned seed = 23;
+  std::printf("seed %u, %zu trials, stride %zu\n", seed, trials, stride);
+  std::mt19937_64 random(seed);
+  std::vector<std::uint32_t> words(kTileWords);
+  for (std::uint32_t& word : words) word = static_cast<std::uint32_t>(random());
+  const Segment segment{3, 0, words.data(), words.size(), DType::kFloat32};
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> seen;  // hash, the change
+  for (std::size_t trial = 0; trial < trials; ++trial) {
+    std::vector<std::uint64_t> bits(2 + random() % 2);
+    for (auto& bit : bits) bit = random() % (kTileWords / stride) * stride * 32 + random() % 32;
+    std::sort(bits.begin(), bits.end());
+    if (std::adjacent_find(bits.begin(), bits.end()) != bits.end()) continue;
+    const auto flip = [&] {
+      for (const std::uint64_t bit : bits) words[bit / 32] ^= 1u << bit % 32;
+    };
+    flip();
+    seen.emplace_back(content_hash(segment), (bits[0] << 32 | bits[1] << 16) + (bits.size() == 3 ? bits[2] + 1 : 0));
+    flip();
+  }
+  std::sort(seen.begin(), seen.end());
+  std::size_t collisions = 0;
+  for (std::size_t i = 1; i < seen.size(); ++i) {
+    collisions += seen[i].first == seen[i - 1].first && seen[i].second != seen[i - 1].second;
+  }
+  EXPECT_EQ(collisions, 0u);
+}
+
+TEST(Hash, ChangesOfFewBitsInOneTileDoNotCollide) {
+  expect_tile_changes_apart(500'000, 1);
+  expect_tile_changes_apart(500'000, kColumns);
+}
+
+TEST(HashSlow, TenMillionChangesOfFewBitsInOneTileDoNotCollide) {
+  expect_tile_changes_apart(10'000'000, 1);
+  expect_tile_changes_apart(10'000'000, kColumns);
+}
+
 TEST(Hash, StructuredChangesDoNotCollide) {
   expect_no_collision(200'000);
 }

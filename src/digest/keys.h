@@ -44,14 +44,21 @@ LOCKSTEP_KEYS_FN std::uint64_t keyed(std::uint64_t key, std::uint64_t index) noe
 // ---- Hash
 
 inline constexpr std::uint32_t kColumns = 16;    // word p of a tile belongs to column p % 16
-inline constexpr std::uint32_t kColumnSums = 3;  // weighted sums that are kept of each column
+inline constexpr std::uint32_t kColumnSums = 4;  // weighted sums that are kept of each column
 
 // Inside a tile the hash is made of weighted sums of signed 16-bit halves. A column has 32 halves, and weights below
-// 2^11 keep its sums inside 32 bits, so they are exact integers. The first weight is odd and the others are even,
-// therefore every half has an odd weight in the whole and no single-bit change can vanish.
+// 2^11 keep its sums inside 32 bits, so they are exact integers: four of them hold a key of about 41 bits per half.
+// They are joined with constants of 32 bits, and columns with constants of 64 bits. The first weight of a half is odd,
+// its others are even and all constants are odd, therefore every half has an odd weight in the whole and no single-bit
+// change can vanish.
 struct HashWeights {
   std::int16_t half[kColumnSums][2 * kTileWords];  // in the order of memory: low half, high half, next word
-  std::int32_t column[kColumnSums][kColumns];      // odd
+  std::int32_t sum[kColumnSums];
+  std::uint64_t column[kColumns];
+
+  // The columns again as vectors take them, where even and odd lanes are multiplied apart.
+  std::uint64_t even_column[kColumns / 2];
+  std::uint64_t odd_column[kColumns / 2];
 };
 
 LOCKSTEP_KEYS_FN HashWeights make_hash_weights() noexcept {
@@ -64,9 +71,11 @@ LOCKSTEP_KEYS_FN HashWeights make_hash_weights() noexcept {
       const auto even = static_cast<std::int32_t>((random >> 1) % 1023 * 2 + 2) * ((random & 1) != 0 ? -1 : 1);
       weights.half[j][i] = static_cast<std::int16_t>(j == 0 ? odd : even);
     }
-    for (std::uint32_t c = 0; c < kColumns; ++c) {
-      weights.column[j][c] = static_cast<std::int32_t>(static_cast<std::uint32_t>(keyed(~key, c) >> 32) | 1u);
-    }
+    weights.sum[j] = static_cast<std::int32_t>(static_cast<std::uint32_t>(keyed(~key, 0) >> 32) | 1u);
+  }
+  for (std::uint32_t c = 0; c < kColumns; ++c) {
+    weights.column[c] = keyed(~kTableSalt, c) | 1u;
+    (c % 2 == 0 ? weights.even_column : weights.odd_column)[c / 2] = weights.column[c];
   }
   return weights;
 }

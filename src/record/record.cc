@@ -30,15 +30,22 @@ constexpr std::size_t kFixedBytes = 4 + 2 + 2 + 4             // magic, version,
                                     + 2 * kGradientBytes + 8  // gradients, direction sum
                                     + 8 + 8 * kStateChannels  // mask (padded), state hashes
                                     + 8 * 3 + 8               // timings, drops
-                                    + 8 + 4 + 4;              // fingerprints: all, stored, padding
+                                    + 8 + 4 + 4               // fingerprints: all, stored, padding
+                                    + 8 * 3 + 4 + 4           // sampler facts
+                                    + 8;                      // RMS of the update
 
 enum Flag : std::uint16_t {
   kGradientObserved = 1U << 0U,
   kReducedObserved = 1U << 1U,
   kGradientSketch = 1U << 2U,
   kReducedSketch = 1U << 3U,
+  kSamplerObserved = 1U << 4U,
+  kSamplerShuffle = 1U << 5U,
+  kForwardDraws = 1U << 6U,
+  kSampleIds = 1U << 7U,
+  kTokenWeighted = 1U << 8U,
 };
-constexpr std::uint16_t kAllFlags = kGradientObserved | kReducedObserved | kGradientSketch | kReducedSketch;
+constexpr std::uint16_t kAllFlags = (1U << 9U) - 1;
 
 Status corrupt(std::uint32_t rank, const std::string& reason) {
   return {StatusCode::kCorrupt, fmt::format("rank {} sent a record that was refused: {}", rank, reason)};
@@ -62,6 +69,39 @@ void read_gradient(ByteReader& in, GradientRecord& gradient) {
   gradient.max_abs = in.f64();
   gradient.nonfinite = in.u64();
   gradient.hash = in.u64();
+}
+
+std::uint16_t flags_of(const Record& record) {
+  std::uint16_t flags = 0;
+  const auto set = [&](bool on, Flag flag) { flags = static_cast<std::uint16_t>(on ? flags | flag : flags); };
+  set(record.gradient.observed, kGradientObserved);
+  set(record.reduced.observed, kReducedObserved);
+  set(!record.gradient.sketch.empty(), kGradientSketch);
+  set(!record.reduced.sketch.empty(), kReducedSketch);
+  set(record.sampler.observed, kSamplerObserved);
+  set(record.sampler.shuffle, kSamplerShuffle);
+  set(record.host.forward_draws, kForwardDraws);
+  set(record.host.sample_ids, kSampleIds);
+  set(record.host.token_weighted, kTokenWeighted);
+  return flags;
+}
+
+void write_sampler(ByteWriter& out, const SamplerFacts& sampler) {
+  out.u64(sampler.seed);
+  out.u64(sampler.epoch);
+  out.u64(sampler.dataset_size);
+  out.u32(sampler.rank);
+  out.u32(sampler.replicas);
+}
+
+void read_sampler(ByteReader& in, std::uint16_t flags, SamplerFacts& sampler) {
+  sampler.observed = (flags & kSamplerObserved) != 0;
+  sampler.shuffle = (flags & kSamplerShuffle) != 0;
+  sampler.seed = in.u64();
+  sampler.epoch = in.u64();
+  sampler.dataset_size = in.u64();
+  sampler.rank = in.u32();
+  sampler.replicas = in.u32();
 }
 
 void write_sketch(ByteWriter& out, const std::vector<float>& sketch, std::uint32_t k) {
@@ -169,8 +209,9 @@ Status check_fields(const Record& record, std::uint32_t rank) {
   if (record.rank != rank) return corrupt(rank, fmt::format("it says it is from rank {}", record.rank));
   if (record.rank >= record.world)
     return corrupt(rank, fmt::format("it says that the world has {} ranks", record.world));
-  if (std::isnan(record.loss_sum) || std::isnan(record.token_loss_sum) || std::isnan(record.direction_sum_squares)) {
-    return corrupt(rank, "a sum of losses or the direction sum is NaN");
+  if (std::isnan(record.loss_sum) || std::isnan(record.token_loss_sum) || std::isnan(record.direction_sum_squares) ||
+      std::isnan(record.update_rms)) {
+    return corrupt(rank, "a sum of losses, the direction sum or the update's RMS is NaN");
   }
   if (Status status = check_gradient(record.gradient, rank, "local"); !status) return status;
   return check_gradient(record.reduced, rank, "reduced");
@@ -222,15 +263,9 @@ Result<std::vector<std::byte>> pack(const Record& record, const RecordLayout& la
   const std::span<std::byte> body(bytes.data(), bytes.size() - kChecksumBytes);
   ByteWriter out(body);
 
-  std::uint16_t flags = 0;
-  if (record.gradient.observed) flags |= kGradientObserved;
-  if (record.reduced.observed) flags |= kReducedObserved;
-  if (with_sketch) flags |= kGradientSketch;
-  if (!record.reduced.sketch.empty()) flags |= kReducedSketch;
-
   out.u32(kMagic);
   out.u16(kRecordVersion);
-  out.u16(flags);
+  out.u16(flags_of(record));
   out.u32(static_cast<std::uint32_t>(bytes.size()));
   out.u32(layout.k);
   out.u32(layout.k_reduced);
@@ -258,6 +293,8 @@ Result<std::vector<std::byte>> pack(const Record& record, const RecordLayout& la
   out.u64(record.fingerprint_count);
   out.u32(static_cast<std::uint32_t>(record.fingerprints.size()));
   out.u32(0);
+  write_sampler(out, record.sampler);
+  out.f64(record.update_rms);
   for (std::uint64_t fingerprint : record.fingerprints) out.u64(fingerprint);
   out.zeros(8 * (layout.max_fingerprints - record.fingerprints.size()));
   write_sketch(out, record.reduced.sketch, layout.k_reduced);
@@ -300,6 +337,9 @@ Result<Record> unpack(std::span<const std::byte> bytes, const RecordLayout& layo
   record.fingerprint_count = in.u64();
   const std::uint32_t stored = in.u32();
   in.skip(4);
+  read_sampler(in, flags, record.sampler);
+  record.host = {(flags & kForwardDraws) != 0, (flags & kSampleIds) != 0, (flags & kTokenWeighted) != 0};
+  record.update_rms = in.f64();
   if (stored > layout.max_fingerprints || stored > record.fingerprint_count) {
     return corrupt(rank, fmt::format("it says that it stores {} fingerprints of {}, its layout has room for {}", stored,
                                      record.fingerprint_count, layout.max_fingerprints));

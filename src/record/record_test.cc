@@ -29,6 +29,9 @@ Record sample_record(const RecordLayout& layout, std::uint64_t seed = 1) {
   record.state[3] = {true, 0};
   record.fingerprints = {random(), random(), random()};
   record.fingerprint_count = 5;
+  record.sampler = {true, true, 3, 8, random(), 2, 50000};
+  record.host = {true, false, true};
+  record.update_rms = 0.0625;
   record.timings = {100, 20, 3};
   record.drops = 9;
   return record;
@@ -59,6 +62,9 @@ void expect_equal(const Record& a, const Record& b) {
   }
   EXPECT_EQ(a.fingerprints, b.fingerprints);
   EXPECT_EQ(a.fingerprint_count, b.fingerprint_count);
+  EXPECT_EQ(a.sampler, b.sampler);
+  EXPECT_EQ(a.host, b.host);
+  EXPECT_EQ(a.update_rms, b.update_rms);
   EXPECT_EQ(a.timings.step_ns, b.timings.step_ns);
   EXPECT_EQ(a.timings.digest_ns, b.timings.digest_ns);
   EXPECT_EQ(a.timings.other_ns, b.timings.other_ns);

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "report/atomic_file.h"
+#include "base/atomic_file.h"
 #include "report/page_data.h"
 #include "report/plain_page.h"
 
@@ -61,7 +61,7 @@ std::string report_html(std::string_view document) {
 Status write_report(store::RunReader& reader, const std::filesystem::path& file) {
   Result<std::string> document = page_document(reader);
   if (!document) return document.error();
-  return write_atomically(file, report_html(*document));
+  return base::write_atomically(file, report_html(*document));
 }
 
 }  // namespace lockstep::report

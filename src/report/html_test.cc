@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "report/atomic_file.h"
 #include "report/plain_page.h"
 #include "store/run_writer.h"
 #include "store/test_run.h"
@@ -66,20 +65,6 @@ TEST(Html, ThePlainPageShowsFindingsAndMetricsAsText) {
   EXPECT_NE(html.find("no verdict"), std::string::npos);
   EXPECT_EQ(html.find("<b>"), std::string::npos);
   EXPECT_NE(plain_page("nonsense").find("no data"), std::string::npos);
-}
-
-TEST(AtomicFile, AFailureKeepsTheOldFileAndLeavesNoLitter) {
-  const TempFolder temp;
-  ASSERT_TRUE(write_atomically(temp.path() / "x", "one").is_ok());
-  ASSERT_TRUE(write_atomically(temp.path() / "x", "two").is_ok());
-  EXPECT_EQ(read(temp.path() / "x"), "two");
-  std::filesystem::create_directory(temp.path() / "folder");
-  const Status refused = write_atomically(temp.path() / "folder", "three");
-  EXPECT_EQ(refused.code(), StatusCode::kIo);
-  EXPECT_FALSE(write_atomically(temp.path() / "absent" / "x", "four").is_ok());
-  std::size_t entries = 0;
-  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(temp.path())) ++entries;
-  EXPECT_EQ(entries, 2U);
 }
 
 }  // namespace

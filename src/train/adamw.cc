@@ -104,6 +104,8 @@ Status AdamW::step(const std::vector<at::Tensor>& gradients, double learning_rat
   factors.gradient_scale = static_cast<float>(gradient_scale);
   factors.beta1 = static_cast<float>(options_.beta1);
   factors.beta2 = static_cast<float>(options_.beta2);
+  factors.rest1 = static_cast<float>(1.0 - options_.beta1);
+  factors.rest2 = static_cast<float>(1.0 - options_.beta2);
   factors.step_size = static_cast<float>(learning_rate / (1.0 - std::pow(options_.beta1, t)));
   factors.correction2 = static_cast<float>(std::sqrt(1.0 - std::pow(options_.beta2, t)));
   factors.eps = static_cast<float>(options_.eps);

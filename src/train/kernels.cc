@@ -174,7 +174,7 @@ void adamw_step_impl(const AdamWFactors& f, std::size_t count, const float* grad
   const F32 d;
   const V clip = hn::Set(d, f.gradient_scale), decay = hn::Set(d, f.decay), beta1 = hn::Set(d, f.beta1),
           beta2 = hn::Set(d, f.beta2);
-  const V rest1 = hn::Set(d, 1.0f - f.beta1), rest2 = hn::Set(d, 1.0f - f.beta2);
+  const V rest1 = hn::Set(d, f.rest1), rest2 = hn::Set(d, f.rest2);
   const V step = hn::Set(d, -f.step_size), correction = hn::Set(d, f.correction2), eps = hn::Set(d, f.eps);
   for_each_vector(count, [&](auto load, auto store) HWY_ATTR {
     const V g = hn::Mul(load(gradient), clip);

@@ -38,8 +38,9 @@ struct AdamWFactors {
   float gradient_scale;  // clipping
   float decay;           // 1 - lr * weight_decay
   float beta1, beta2;
-  float step_size;    // lr / (1 - beta1^t)
-  float correction2;  // sqrt(1 - beta2^t)
+  float rest1, rest2;  // 1 - beta, rounded once: 1.0f - 0.999f would be off by 5e-5 of itself
+  float step_size;     // lr / (1 - beta1^t)
+  float correction2;   // sqrt(1 - beta2^t)
   float eps;
 };
 void adamw_step(const AdamWFactors& factors, std::size_t count, const float* gradient, float* parameter, float* mean,

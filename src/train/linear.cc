@@ -31,7 +31,7 @@ bool LinearMath::has_fast_bf16() noexcept {
 at::Tensor LinearMath::apply(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) const {
   if (!bf16_) return at::linear(x, weight, optional(bias));
   const at::Tensor w = rounded(weight), b = rounded(bias);
-  if (x.is_cuda() || has_fast_bf16()) return at::linear(x, w, optional(b));
+  if (x.is_cuda() || fast_bf16_) return at::linear(x, w, optional(b));
   return at::linear(widened(x), widened(w), optional(widened(b))).to(at::kBFloat16);
 }
 

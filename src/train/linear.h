@@ -12,7 +12,7 @@ namespace lockstep::train {
 
 class LinearMath {
  public:
-  explicit LinearMath(bool bf16) : bf16_(bf16) {}
+  explicit LinearMath(bool bf16, bool fast_bf16 = has_fast_bf16()) : bf16_(bf16), fast_bf16_(fast_bf16) {}
 
   // What apply() takes: in bf16 the rounded tensor. Call once per tensor that several layers read.
   at::Tensor input(const at::Tensor& x) const { return bf16_ ? x.to(at::kBFloat16) : x; }
@@ -23,10 +23,11 @@ class LinearMath {
   // Back to the weights' precision.
   at::Tensor wide(const at::Tensor& x) const { return bf16_ ? x.to(at::kFloat) : x; }
 
-  static bool has_fast_bf16() noexcept;
+  static bool has_fast_bf16() noexcept;  // of this processor
 
  private:
   bool bf16_;
+  bool fast_bf16_;
 };
 
 }  // namespace lockstep::train

@@ -129,7 +129,7 @@ TEST(CausalLm, BatchWithoutLabelsGivesZeroLossAndZeroGradients) {
   for (const auto& gradient : model.take_gradients()) EXPECT_EQ(gradient.abs().sum().item<double>(), 0.0);
 }
 
-TEST(CausalLm, BitsDoNotDependOnTheNumberOfThreads) {
+TEST(CausalLm, ThreadsChangeNothingBeyondTheRoundingOfTheProducts) {
   const int before = at::get_num_threads();
   std::vector<std::vector<at::Tensor>> gradients;
   for (const int threads : {1, 2}) {

@@ -63,7 +63,7 @@ void run_suite_over_group(Process& process) {
   for (const Scenario& scenario : conformance_suite()) {
     if (scenario.independent) continue;
     SCOPED_TRACE(scenario.name);
-    auto transport = make_c10d_transport(*group, (1U << 20) + 8192);
+    auto transport = make_c10d_transport(*group, scenario.largest_bytes + 8192);
     ASSERT_TRUE(transport.has_value()) << transport.error().message();
     run_scenario(scenario, {**transport, [&] { process.meet(); }});
   }

@@ -10,6 +10,18 @@
 
 #include <hwy/highway.h>
 
+// AVX3_DL implies AVX512-VNNI at run time, but Highway 1.0.3 does not tell the compiler. Goes around functions that use
+// it.
+#undef LOCKSTEP_BEFORE_KERNELS
+#undef LOCKSTEP_AFTER_KERNELS
+#if HWY_TARGET == HWY_AVX3_DL
+#define LOCKSTEP_BEFORE_KERNELS() HWY_PUSH_ATTRIBUTES("avx512vnni")
+#define LOCKSTEP_AFTER_KERNELS() HWY_POP_ATTRIBUTES
+#else
+#define LOCKSTEP_BEFORE_KERNELS() static_assert(true, "For requiring trailing semicolon")
+#define LOCKSTEP_AFTER_KERNELS() static_assert(true, "For requiring trailing semicolon")
+#endif
+
 #if HWY_TARGET != HWY_SCALAR
 HWY_BEFORE_NAMESPACE();
 namespace lockstep::digests::cpu::HWY_NAMESPACE {

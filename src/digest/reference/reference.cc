@@ -49,9 +49,9 @@ std::uint64_t word_share(std::uint64_t key, std::uint64_t word, std::uint32_t x)
   for (std::uint32_t j = 0; j < kColumnSums; ++j) {
     const std::int64_t sum =
         std::int64_t{low} * kHashWeights.half[j][2 * p] + std::int64_t{high} * kHashWeights.half[j][2 * p + 1];
-    share += static_cast<std::uint64_t>(sum) * static_cast<std::uint64_t>(kHashWeights.column[j][p % kColumns]);
+    share += static_cast<std::uint64_t>(sum) * static_cast<std::uint64_t>(kHashWeights.sum[j]);
   }
-  return tile_weight(key, word / kTileWords) * share;
+  return tile_weight(key, word / kTileWords) * kHashWeights.column[p % kColumns] * share;
 }
 
 std::uint64_t element_share(std::uint64_t key, DType dtype, std::uint64_t offset, std::uint64_t bits) {
