@@ -16,7 +16,7 @@
 #include "commands.h"
 #include "output.h"
 #include "progress.h"
-#include "store/run_writer.h"
+#include "recorder.h"
 #include "study_tables.h"
 #include "train/study_analysis.h"
 #include "train/study_conclusion.h"
@@ -77,26 +77,26 @@ class RunStores {
     run.world = info.workers;
     run.layout = layout;
     run.command = fmt::format("lockstep study ({})", info.arm.text());
-    auto writer = store::RunWriter::create(files_.run_folder(info), run);
+    auto recorder = Recorder::open(files_.run_folder(info), run);
     const std::lock_guard lock(mutex_);
-    if (!writer) {
-      if (problem_.is_ok()) problem_ = writer.error();
+    if (!recorder) {
+      if (problem_.is_ok()) problem_ = recorder.error();
       return {};
     }
-    writers_[info.name()] = *writer;
-    return {*writer};
+    recorders_[info.name()] = *recorder;
+    return {*recorder};
   }
 
   Status close(const train::StudyRun& run) {
-    std::shared_ptr<store::RunWriter> writer;
+    std::shared_ptr<Recorder> recorder;
     {
       const std::lock_guard lock(mutex_);
       if (!problem_.is_ok()) return problem_;
-      writer = std::move(writers_[run.info.name()]);
+      recorder = std::move(recorders_[run.info.name()]);
     }
-    if (!writer) return Status::ok();
-    writer->put_health(0, run.monitor);
-    return writer->close(std::chrono::seconds(30));
+    if (!recorder) return Status::ok();
+    recorder->writer().put_health(0, run.monitor);
+    return recorder->close();
   }
 
   // The whole study beside the runs of the first seed, so that the report of one shows all settings.
@@ -114,7 +114,7 @@ class RunStores {
  private:
   const train::StudyFiles& files_;
   std::mutex mutex_;
-  std::map<std::string, std::shared_ptr<store::RunWriter>> writers_;
+  std::map<std::string, std::shared_ptr<Recorder>> recorders_;
   Status problem_;
 };
 
