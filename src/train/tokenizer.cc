@@ -1,17 +1,17 @@
 #include "train/tokenizer.h"
 
 #include <fmt/format.h>
-#include <sentencepiece_processor.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "train/file_bytes.h"
+#include "train/piece_library.h"
 
 namespace lockstep::train {
 
 struct Tokenizer::Impl {
-  sentencepiece::SentencePieceProcessor processor;
+  std::unique_ptr<PieceModel> model;
 };
 
 Tokenizer::Tokenizer(std::unique_ptr<Impl> impl, std::string name, const SpecialIds& ids)
@@ -28,20 +28,20 @@ Result<Tokenizer> Tokenizer::load(const std::filesystem::path& file, const Speci
 }
 
 Result<Tokenizer> Tokenizer::from_bytes(std::string_view model, std::string_view name, const SpecialIds& ids) {
+  auto library = piece_library();
+  if (!library) return library.error();
   auto impl = std::make_unique<Impl>();
-  try {
-    auto status = model.empty() ? sentencepiece::util::Status(sentencepiece::util::StatusCode::kDataLoss, "it is empty")
-                                : impl->processor.LoadFromSerializedProto(model);
-    if (!status.ok()) {
-      return Status(StatusCode::kCorrupt, fmt::format("{}: not a SentencePiece model: {}", name, status.message()));
-    }
-  } catch (const std::exception& error) {
-    return Status(StatusCode::kCorrupt, fmt::format("{}: not a SentencePiece model: {}", name, error.what()));
+  using Loaded = Result<std::unique_ptr<PieceModel>>;
+  Loaded loaded = model.empty() ? Loaded(Status(StatusCode::kCorrupt, "it is empty")) : (*library)->load(model);
+  if (!loaded) {
+    return Status(StatusCode::kCorrupt,
+                  fmt::format("{}: not a SentencePiece model: {}", name, loaded.error().message()));
   }
+  impl->model = std::move(*loaded);
   SpecialIds own = ids;
-  if (own.bos < 0) own.bos = impl->processor.bos_id();
-  if (own.eos < 0) own.eos = impl->processor.eos_id();
-  if (own.pad < 0) own.pad = impl->processor.pad_id();
+  if (own.bos < 0) own.bos = impl->model->bos();
+  if (own.eos < 0) own.eos = impl->model->eos();
+  if (own.pad < 0) own.pad = impl->model->pad();
   if (own.bos < 0 || own.eos < 0) {
     return Status(StatusCode::kInvalidArgument,
                   fmt::format("{}: the tokenizer has no {} token; give its id in the model's config.json", name,
@@ -52,18 +52,14 @@ Result<Tokenizer> Tokenizer::from_bytes(std::string_view model, std::string_view
 }
 
 Result<std::vector<std::int32_t>> Tokenizer::encode(std::string_view text) const {
-  std::vector<int> pieces;
-  try {
-    if (auto status = impl_->processor.Encode(text, &pieces); !status.ok()) {
-      return Status(StatusCode::kInternal, fmt::format("{}: encoding failed: {}", name_, status.message()));
-    }
-  } catch (const std::exception& error) {
-    return Status(StatusCode::kInternal, fmt::format("{}: encoding failed: {}", name_, error.what()));
+  auto pieces = impl_->model->encode(text);
+  if (!pieces) {
+    return Status(pieces.error().code(), fmt::format("{}: encoding failed: {}", name_, pieces.error().message()));
   }
   std::vector<std::int32_t> ids;
-  ids.reserve(pieces.size() + 1);
+  ids.reserve(pieces->size() + 1);
   ids.push_back(ids_.bos);
-  ids.insert(ids.end(), pieces.begin(), pieces.end());
+  ids.insert(ids.end(), pieces->begin(), pieces->end());
   return ids;
 }
 
@@ -77,19 +73,13 @@ Result<std::string> Tokenizer::decode(std::span<const std::int32_t> ids) const {
     }
     pieces.push_back(id);
   }
-  std::string text;
-  try {
-    if (auto status = impl_->processor.Decode(pieces, &text); !status.ok()) {
-      return Status(StatusCode::kInternal, fmt::format("{}: decoding failed: {}", name_, status.message()));
-    }
-  } catch (const std::exception& error) {
-    return Status(StatusCode::kInternal, fmt::format("{}: decoding failed: {}", name_, error.what()));
-  }
-  return text;
+  auto text = impl_->model->decode(pieces);
+  if (text) return text;
+  return Status(text.error().code(), fmt::format("{}: decoding failed: {}", name_, text.error().message()));
 }
 
 std::int64_t Tokenizer::vocab_size() const noexcept {
-  return impl_->processor.GetPieceSize();
+  return impl_->model->size();
 }
 
 Status Tokenizer::check_fits(std::int64_t model_vocab) const {

@@ -1,6 +1,5 @@
-// Training half of tokenizer.h, apart because it alone needs SentencePiece's trainer library.
+// Training half of tokenizer.h.
 #include <fmt/format.h>
-#include <sentencepiece_trainer.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -9,23 +8,11 @@
 #include <utility>
 #include <vector>
 
+#include "train/piece_library.h"
 #include "train/tokenizer.h"
 
 namespace lockstep::train {
 namespace {
-
-class Lines : public sentencepiece::SentenceIterator {
- public:
-  explicit Lines(std::vector<std::string> lines) : lines_(std::move(lines)) {}
-  bool done() const override { return at_ >= lines_.size(); }
-  void Next() override { ++at_; }
-  const std::string& value() const override { return lines_[at_]; }
-  sentencepiece::util::Status status() const override { return {}; }
-
- private:
-  std::vector<std::string> lines_;
-  std::size_t at_ = 0;
-};
 
 // The trainer works on sentences without line breaks.
 std::vector<std::string> split_lines(std::span<const std::string> texts) {
@@ -81,17 +68,12 @@ Result<std::string> train_tokenizer(std::span<const std::string> texts, const To
       {"minloglevel", "3"},  // the trainer is talkative on standard error
   };
   if (!symbols.empty()) settings["user_defined_symbols"] = symbols;
-  Lines lines(split_lines(texts));
-  std::string model;
-  try {
-    if (auto status = sentencepiece::SentencePieceTrainer::Train(settings, &lines, &model); !status.ok()) {
-      return Status(StatusCode::kInternal, fmt::format("training a tokenizer of {} pieces on {} texts failed: {}",
-                                                       options.vocab_size, texts.size(), status.message()));
-    }
-  } catch (const std::exception& error) {
-    return Status(StatusCode::kInternal, fmt::format("training a tokenizer failed: {}", error.what()));
-  }
-  return model;
+  auto library = piece_library();
+  if (!library) return library.error();
+  auto model = (*library)->train(split_lines(texts), settings);
+  if (model) return model;
+  return Status(model.error().code(), fmt::format("training a tokenizer of {} pieces on {} texts failed: {}",
+                                                  options.vocab_size, texts.size(), model.error().message()));
 }
 
 }  // namespace lockstep::train
