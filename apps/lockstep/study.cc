@@ -66,10 +66,10 @@ class StudyLine {
   Clock::time_point begin_ = Clock::now(), drawn_{};
 };
 
-// The run stores of a study: one per run, in the run's folder.
-class RunStores {
+// What is attached to every run: its store, in the run's folder, and the diagnosis.
+class Recorders {
  public:
-  explicit RunStores(const train::StudyFiles& files) : files_(files) {}
+  explicit Recorders(const train::StudyFiles& files) : files_(files) {}
 
   std::vector<std::shared_ptr<Observer>> open(const train::StudyRunInfo& info, const RecordLayout& layout) {
     store::RunInfo run;
@@ -83,7 +83,7 @@ class RunStores {
       if (problem_.is_ok()) problem_ = recorder.error();
       return {};
     }
-    recorders_[info.name()] = *recorder;
+    open_[info.name()] = *recorder;
     return {*recorder};
   }
 
@@ -92,10 +92,11 @@ class RunStores {
     {
       const std::lock_guard lock(mutex_);
       if (!problem_.is_ok()) return problem_;
-      recorder = std::move(recorders_[run.info.name()]);
+      recorder = std::move(open_[run.info.name()]);
     }
     if (!recorder) return Status::ok();
     recorder->writer().put_health(0, run.monitor);
+    diagnoses_.push_back({run.info.arm.label(), recorder->findings()});
     return recorder->close();
   }
 
@@ -111,10 +112,13 @@ class RunStores {
     return Status::ok();
   }
 
+  const std::vector<RunDiagnosis>& diagnoses() const { return diagnoses_; }
+
  private:
   const train::StudyFiles& files_;
   std::mutex mutex_;
-  std::map<std::string, std::shared_ptr<Recorder>> recorders_;
+  std::map<std::string, std::shared_ptr<Recorder>> open_;
+  std::vector<RunDiagnosis> diagnoses_;
   Status problem_;
 };
 
@@ -163,7 +167,7 @@ void listen_for_signals() {
 
 // Prints and writes what was measured.
 int publish(const StudyCommand& command, const train::StudyOutcome& outcome, const train::Material& material,
-            train::StudyFiles& files, const RunStores& stores) {
+            train::StudyFiles& files, const Recorders& recorders) {
   const train::StudyAnalysis analysis = train::analyse_study(outcome);
   const std::vector<std::string> conclusion = train::conclude(outcome, analysis);
   const std::string created = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
@@ -171,12 +175,12 @@ int publish(const StudyCommand& command, const train::StudyOutcome& outcome, con
       outcome, analysis, conclusion, {created, material.model_name, material.data_name, material.parameters});
   int code = kClean;
   if (Status status = files.finish(document.dump(2) + "\n"); !status) code = fail(status);
-  if (Status status = stores.add_study(outcome, document["study"].dump()); !status) code = fail(status);
+  if (Status status = recorders.add_study(outcome, document["study"].dump()); !status) code = fail(status);
 
   const Output& output = command.train.output;
   output.print(setup_text(outcome, material));
   output.print(setting_tables(outcome, analysis) + "\n" + comparison_tables(outcome, analysis) + "\n");
-  output.print(oracle_table(analysis) + "\n");
+  output.print(oracle_table(analysis) + "\n" + diagnosis_table(outcome, recorders.diagnoses()) + "\n");
   for (const std::string& paragraph : conclusion) output.print(wrapped(paragraph, 110) + "\n");
   output.print(fmt::format("Written to {0}: summary.json, steps.csv and the runs (lockstep report {0}/{1}).\n",
                            command.out, outcome.arms.front().label()));
@@ -193,16 +197,16 @@ int run(StudyCommand command) {
   auto files = train::StudyFiles::create(command.out);
   if (!files) return fail(files.error());
 
-  RunStores stores(*files);
+  Recorders recorders(*files);
   StudyLine line;
   train::StudyHooks hooks;
   hooks.stop = &stop_asked;
   hooks.progress = [&](const train::StudyProgress& progress) { line.show(progress); };
   hooks.observers = [&](const train::StudyRunInfo& info) {
-    return stores.open(info, command.study.train.watch.monitor.layout);
+    return recorders.open(info, command.study.train.watch.monitor.layout);
   };
   hooks.finished = [&](const train::StudyRun& run) {
-    if (Status status = stores.close(run); !status) return status;
+    if (Status status = recorders.close(run); !status) return status;
     return files->add(run);
   };
   const auto trainer = [&](const train::TrainOptions& options,
@@ -214,7 +218,7 @@ int run(StudyCommand command) {
   auto outcome = train::run_study(command.study, trainer, hooks);
   line.clear();
   if (!outcome) return fail(outcome.error());
-  int code = publish(command, *outcome, *material, *files, stores);
+  int code = publish(command, *outcome, *material, *files, recorders);
   if (!outcome->error.is_ok()) code = fail(outcome->error);
   return code;
 }

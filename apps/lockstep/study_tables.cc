@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <set>
 #include <sstream>
 
 #include "output.h"
@@ -128,6 +130,36 @@ std::string oracle_table(const train::StudyAnalysis& analysis) {
                check.formula});
   }
   return "expectations without a free parameter\n" + table.text();
+}
+
+std::string diagnosis_table(const train::StudyOutcome& outcome, const std::vector<RunDiagnosis>& diagnoses) {
+  struct Cause {
+    std::size_t runs = 0;
+    std::set<std::uint32_t> ranks;
+    std::uint64_t first_step = 0;
+  };
+  Table table({"setting", "reading", "cause", "in runs", "first step", "ranks"});
+  for (const train::StudyArm& arm : outcome.arms) {
+    std::map<std::string, Cause> causes;
+    std::size_t runs = 0;
+    for (const RunDiagnosis& diagnosis : diagnoses) {
+      if (diagnosis.arm != arm.label()) continue;
+      ++runs;
+      for (const Finding& finding : diagnosis.findings) {
+        Cause& cause = causes[finding.cause];
+        cause.first_step = cause.runs == 0 ? finding.first_step : std::min(cause.first_step, finding.first_step);
+        ++cause.runs;
+        cause.ranks.insert(finding.ranks.begin(), finding.ranks.end());
+      }
+    }
+    const std::string reading = train::to_string(arm.reading);
+    if (runs > 0 && causes.empty()) table.add({arm.setting, reading, "none", "-", "-", "-"});
+    for (const auto& [name, cause] : causes) {
+      table.add({arm.setting, reading, name, fmt::format("{} of {}", std::min(cause.runs, runs), runs),
+                 fmt::format("{}", cause.first_step), fmt::format("{}", fmt::join(cause.ranks, " "))});
+    }
+  }
+  return "what the diagnosis says\n" + table.text();
 }
 
 std::string wrapped(const std::string& text, std::size_t width) {

@@ -3,7 +3,9 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
+#include "lockstep/finding.h"
 #include "train/study_analysis.h"
 
 namespace lockstep::app {
@@ -16,6 +18,15 @@ std::string comparison_tables(const train::StudyOutcome& outcome, const train::S
 
 // Predictions without free parameters beside their measurements; empty when there are none.
 std::string oracle_table(const train::StudyAnalysis& analysis);
+
+// What the diagnosis said of one run.
+struct RunDiagnosis {
+  std::string arm;  // its label
+  std::vector<Finding> findings;
+};
+
+// Causes by arm: in how many of its runs, on which ranks, from which step on.
+std::string diagnosis_table(const train::StudyOutcome& outcome, const std::vector<RunDiagnosis>& diagnoses);
 
 // The text in lines of at most `width` characters, the last one ended too.
 std::string wrapped(const std::string& text, std::size_t width);
