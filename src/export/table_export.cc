@@ -84,7 +84,9 @@ std::string csv_step(const StoredStep& step) {
                   step.stats.workers, step.stats.missing, step.stats.cosine_exact ? 1 : 0, step.tokens,
                   csv_number(step.step_ns), csv_number(step.digest_ns), csv_number(step.other_ns));
   line += fmt::format(",{},{}", csv_number(step.band.low), csv_number(step.band.high));
-  for (const store::StepMetric& metric : store::kStepMetrics) line += fmt::format(",{}", csv_number(step.stats.*metric.member));
+  for (const store::StepMetric& metric : store::kStepMetrics) {
+    line += fmt::format(",{}", csv_number(step.stats.*metric.member));
+  }
   return line + "\n";
 }
 
