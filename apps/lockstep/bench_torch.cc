@@ -1,6 +1,6 @@
 // The digest beside what one would write with libtorch for the same knowledge: norm, isfinite, largest magnitude and a
 // projection to k dimensions. Same memory, same run, one thread each, in turns.
-#include <ATen/Functions.h>
+#include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 

@@ -7,6 +7,7 @@ void add_commands(CLI::App& app, int& exit_code) {
   add_demo(app, exit_code);
 #ifdef LOCKSTEP_HAVE_TORCH
   add_train(app, exit_code);
+  add_study(app, exit_code);
 #endif
   add_diagnose(app, exit_code);
   add_report(app, exit_code);

@@ -17,6 +17,7 @@ void add_commands(CLI::App& app, int& exit_code);
 // The subcommands, each in the file of its name.
 void add_demo(CLI::App& app, int& exit_code);
 void add_train(CLI::App& app, int& exit_code);  // only with libtorch
+void add_study(CLI::App& app, int& exit_code);  // only with libtorch
 void add_diagnose(CLI::App& app, int& exit_code);
 void add_serve(CLI::App& app, int& exit_code);
 void add_export(CLI::App& app, int& exit_code);

@@ -11,7 +11,7 @@
 
 #include "commands.h"
 #include "progress.h"
-#include "store/run_writer.h"
+#include "recorder.h"
 #include "train/job_store.h"
 #include "train/launcher.h"
 #include "train_options.h"
@@ -123,20 +123,17 @@ std::string command_line() {
   return text.substr(0, text.find_last_not_of(' ') + 1);
 }
 
-// What watches the run beside the summary: the run store, where one is asked for.
-Result<std::shared_ptr<store::RunWriter>> open_run(const TrainCommand& command, const train::Engine& engine) {
-  if (command.run_folder.empty() || !engine.is_root()) return std::shared_ptr<store::RunWriter>();
+// What watches the run beside the summary: run store and diagnosis, where a run is asked for.
+Result<std::shared_ptr<Recorder>> open_run(const TrainCommand& command, const train::Engine& engine) {
+  if (command.run_folder.empty() || !engine.is_root()) return std::shared_ptr<Recorder>();
   if (!command.options.watch.enabled) {
     return Status(StatusCode::kInvalidArgument, "--run needs the monitor: leave out --no-monitor");
-  }
-  if (command.options.checkpoint.resume && std::filesystem::exists(command.run_folder)) {
-    return store::RunWriter::open(command.run_folder);
   }
   store::RunInfo info;
   info.world = engine.world();
   info.layout = command.options.watch.monitor.layout;
   info.command = command_line();
-  return store::RunWriter::create(command.run_folder, info);
+  return Recorder::open(command.run_folder, info, command.options.checkpoint.resume);
 }
 
 nlohmann::json to_json(const TrainCommand& command, const train::Material& material, const train::TrainResult& result,
@@ -273,10 +270,17 @@ int run_train(TrainCommand command) {
   int code = kClean;
   if ((*engine)->is_root()) {
     if (*run) {
-      (*run)->put_health(0, result->monitor);
-      if (Status status = (*run)->close(std::chrono::seconds(30)); !status) code = fail(status);
+      (*run)->writer().put_health(0, result->monitor);
+      if (Status status = (*run)->close(); !status) code = fail(status);
     }
     command.output.print(summary(command, *result, *averages));
+    if (*run) {
+      const std::vector<Finding> findings = (*run)->findings();
+      for (const Finding& finding : findings) {
+        command.output.print(fmt::format("{} (step {}): {}\n", finding.cause, finding.first_step, finding.message));
+      }
+      if (!findings.empty() && code == kClean) code = kFindings;
+    }
     if (!command.output.write_json(to_json(command, *material, *result, *averages))) code = kFailure;
   }
   if (Status status = (*engine)->close(); !status) return fail(status, engine->get());

@@ -14,7 +14,70 @@ CLI::Option* add_choice(CLI::App& command, const char* name, T& out, std::map<st
   return command.add_option(name, out, text)->transform(CLI::CheckedTransformer(std::move(choices), CLI::ignore_case));
 }
 
-void add_material(CLI::App& command, train::MaterialOptions& out) {
+void add_reading(CLI::App& command, TrainCommand& out) {
+  const auto group = "Who reads what";
+  add_choice(command, "--reading", out.options.reading,
+             {{"sharded", train::Reading::kSharded}, {"replicated", train::Reading::kReplicated}},
+             "each rank its slice of the order, or all of it: sharded or replicated; default sharded")
+      ->group(group);
+  command.add_option("--setting", out.setting, "the paper's seeds: s1-1 (all alike), s1-2 (rank 0 apart), s1-3")
+      ->capture_default_str()
+      ->group(group);
+  command.add_option("--seed", out.seed, "base seed of the setting")->capture_default_str()->group(group);
+  command.add_option("--seeds", out.options.seeds, "one seed per rank, instead of a setting")
+      ->delimiter(',')
+      ->excludes("--setting")
+      ->excludes("--seed")
+      ->group(group);
+  command.add_flag("--drop-last", out.options.drop_last, "drop samples that do not divide among the ranks")
+      ->group(group);
+}
+
+void add_watch(CLI::App& command, TrainCommand& out) {
+  const auto group = "Watching";
+  train::WatchOptions& watch = out.options.watch;
+  command.add_flag("!--no-monitor", watch.enabled, "train without Lockstep's monitor")->group(group);
+  command.add_option("--watch-every", watch.monitor.interval, "watch every n-th step")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber)
+      ->group(group);
+  command.add_option("--sketch-every", watch.monitor.sketch_interval, "sketch every n-th watched step")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber)
+      ->group(group);
+  command
+      .add_option("--exact-cosine-every", watch.monitor.exact_cosine_interval,
+                  "exact mean cosine every n-th step, at the cost of one more reduction; 0: never")
+      ->capture_default_str()
+      ->group(group);
+  command.add_option("--state-every", watch.monitor.state_interval, "hash weights and optimizer every n-th step")
+      ->capture_default_str()
+      ->group(group);
+  command.add_option("--run", out.run_folder, "write the run here, for lockstep report and dashboard")->group(group);
+}
+
+void add_results(CLI::App& command, TrainCommand& out) {
+  const auto group = "Results";
+  train::CheckpointOptions& checkpoint = out.options.checkpoint;
+  auto* folder = command.add_option("--checkpoint", checkpoint.folder, "folder for checkpoints; the last two are kept")
+                     ->group(group);
+  command.add_option("--checkpoint-every", checkpoint.every, "steps; one is always written at the end and on Ctrl-C")
+      ->check(CLI::NonNegativeNumber)
+      ->needs(folder)
+      ->group(group);
+  command.add_flag("--resume", checkpoint.resume, "go on from the newest checkpoint there")
+      ->needs(folder)
+      ->group(group);
+  command.add_option("--save", out.options.save_to, "the trained model as a Hugging Face folder")->group(group);
+  command.add_option("--json", out.output.json_path, "write the results as JSON (- for standard output)")->group(group);
+  command.add_option("--log-every", out.log_every, "steps between lines when standard error is no terminal")
+      ->check(CLI::NonNegativeNumber)
+      ->group(group);
+}
+
+}  // namespace
+
+void add_material_options(CLI::App& command, train::MaterialOptions& out) {
   const auto group = "Model and data";
   command.add_option("--model", out.model, "Hugging Face folder (Llama family); default: the embedded small Llama")
       ->group(group);
@@ -36,26 +99,7 @@ void add_material(CLI::App& command, train::MaterialOptions& out) {
       ->group(group);
 }
 
-void add_reading(CLI::App& command, TrainCommand& out) {
-  const auto group = "Who reads what";
-  add_choice(command, "--reading", out.options.reading,
-             {{"sharded", train::Reading::kSharded}, {"replicated", train::Reading::kReplicated}},
-             "each rank its slice of the order, or all of it: sharded or replicated; default sharded")
-      ->group(group);
-  command.add_option("--setting", out.setting, "the paper's seeds: s1-1 (all alike), s1-2 (rank 0 apart), s1-3")
-      ->capture_default_str()
-      ->group(group);
-  command.add_option("--seed", out.seed, "base seed of the setting")->capture_default_str()->group(group);
-  command.add_option("--seeds", out.options.seeds, "one seed per rank, instead of a setting")
-      ->delimiter(',')
-      ->excludes("--setting")
-      ->excludes("--seed")
-      ->group(group);
-  command.add_flag("--drop-last", out.options.drop_last, "drop samples that do not divide among the ranks")
-      ->group(group);
-}
-
-void add_training(CLI::App& command, TrainCommand& out) {
+void add_training_options(CLI::App& command, TrainCommand& out) {
   const auto group = "Training";
   train::TrainOptions& options = out.options;
   const auto positive = CLI::Range(std::int64_t{1}, std::int64_t{1} << 20);
@@ -114,50 +158,6 @@ void add_training(CLI::App& command, TrainCommand& out) {
       ->group(group);
 }
 
-void add_watch(CLI::App& command, TrainCommand& out) {
-  const auto group = "Watching";
-  train::WatchOptions& watch = out.options.watch;
-  command.add_flag("!--no-monitor", watch.enabled, "train without Lockstep's monitor")->group(group);
-  command.add_option("--watch-every", watch.monitor.interval, "watch every n-th step")
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber)
-      ->group(group);
-  command.add_option("--sketch-every", watch.monitor.sketch_interval, "sketch every n-th watched step")
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber)
-      ->group(group);
-  command
-      .add_option("--exact-cosine-every", watch.monitor.exact_cosine_interval,
-                  "exact mean cosine every n-th step, at the cost of one more reduction; 0: never")
-      ->capture_default_str()
-      ->group(group);
-  command.add_option("--state-every", watch.monitor.state_interval, "hash weights and optimizer every n-th step")
-      ->capture_default_str()
-      ->group(group);
-  command.add_option("--run", out.run_folder, "write the run here, for lockstep report and dashboard")->group(group);
-}
-
-void add_results(CLI::App& command, TrainCommand& out) {
-  const auto group = "Results";
-  train::CheckpointOptions& checkpoint = out.options.checkpoint;
-  auto* folder = command.add_option("--checkpoint", checkpoint.folder, "folder for checkpoints; the last two are kept")
-                     ->group(group);
-  command.add_option("--checkpoint-every", checkpoint.every, "steps; one is always written at the end and on Ctrl-C")
-      ->check(CLI::NonNegativeNumber)
-      ->needs(folder)
-      ->group(group);
-  command.add_flag("--resume", checkpoint.resume, "go on from the newest checkpoint there")
-      ->needs(folder)
-      ->group(group);
-  command.add_option("--save", out.options.save_to, "the trained model as a Hugging Face folder")->group(group);
-  command.add_option("--json", out.output.json_path, "write the results as JSON (- for standard output)")->group(group);
-  command.add_option("--log-every", out.log_every, "steps between lines when standard error is no terminal")
-      ->check(CLI::NonNegativeNumber)
-      ->group(group);
-}
-
-}  // namespace
-
 void add_train_options(CLI::App& command, TrainCommand& out) {
   add_choice(command, "--engine", out.engine,
              {{"virtual", EngineKind::kVirtual}, {"c10d", EngineKind::kC10d}, {"mpi", EngineKind::kMpi}},
@@ -172,9 +172,9 @@ void add_train_options(CLI::App& command, TrainCommand& out) {
           },
           "number of data-parallel workers; default 8, under torchrun and mpirun theirs")
       ->check(CLI::Range(1, 1024));
-  add_material(command, out.material);
+  add_material_options(command, out.material);
   add_reading(command, out);
-  add_training(command, out);
+  add_training_options(command, out);
   add_watch(command, out);
   add_results(command, out);
 }

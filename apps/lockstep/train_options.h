@@ -32,6 +32,10 @@ inline constexpr double kEmbeddedLearningRate = 1e-3;
 
 void add_train_options(CLI::App& command, TrainCommand& out);
 
+// Parts of them, for commands that train in their own way.
+void add_material_options(CLI::App& command, train::MaterialOptions& out);
+void add_training_options(CLI::App& command, TrainCommand& out);
+
 // After parsing: what follows from several options together (seeds of the setting, rate of the embedded model).
 Status complete(TrainCommand& command);
 

@@ -106,7 +106,8 @@ void DataAudit::follow_chains(std::uint64_t step) {
   }
   for (const auto& [rank, stream] : streams_) {
     const Chain& chain = stream.to_latest.run >= stream.to_first.run ? stream.to_latest : stream.to_first;
-    if (chain.run > 0) report_.replays.push_back({rank, chain.run, chain.first_step, chain.earlier_step});
+    if (chain.run > 0)
+      report_.replays.push_back({rank, chain.run, chain.distance, chain.first_step, chain.earlier_step});
   }
 }
 

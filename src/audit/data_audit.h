@@ -50,7 +50,8 @@ struct Repeats {
 // A rank that reads samples it (or another) has read before, in the same order.
 struct Replay {
   std::uint32_t rank = 0;
-  std::uint64_t run = 0;           // samples in order so far
+  std::uint64_t run = 0;           // samples in order so far; one alone has no order yet
+  std::int64_t distance = 0;       // in samples of the rank's stream: the same on all ranks that replay together
   std::uint64_t first_step = 0;    // of the run
   std::uint64_t earlier_step = 0;  // where the newest of them was seen before
 };

@@ -72,7 +72,7 @@ Transports make_memory_transports(std::uint32_t size, std::size_t) {
   Transports transports;
   for (std::uint32_t rank = 0; rank < size; ++rank) {
     transports.push_back(
-        std::make_unique<RemoteTransport>("memory", std::make_unique<MemoryLink>(wires, rank), rank, size));
+        RemoteTransport::start("memory", std::make_unique<MemoryLink>(wires, rank), rank, size).value());
   }
   return transports;
 }

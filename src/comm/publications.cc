@@ -24,8 +24,7 @@ Status Publications::report_lost(std::uint32_t rank) {
   const std::uint64_t lost = take_lost();
   if (lost == 0) return Status::ok();
   return {StatusCode::kUnavailable,
-          fmt::format("rank {} lost {} publications of rank 0: more than {} waited for poll()", rank, lost,
-                      kMaxPublications)};
+          fmt::format("rank {} lost {} publications of rank 0: more than {} waited", rank, lost, kMaxPublications)};
 }
 
 }  // namespace lockstep::comm

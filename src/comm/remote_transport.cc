@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <system_error>
 #include <utility>
 
 namespace lockstep::comm {
@@ -151,6 +152,16 @@ void RemoteTransport::Carrier::break_down(const Status& why) {
   broken = Status(why.code(), fmt::format("{}: {}", name, why.message()));
   mailbox.close();
   changed.notify_all();
+}
+
+Result<std::unique_ptr<Transport>> RemoteTransport::start(std::string name, std::unique_ptr<Link> link,
+                                                          std::uint32_t rank, std::uint32_t size) {
+  try {
+    return std::unique_ptr<Transport>(std::make_unique<RemoteTransport>(name, std::move(link), rank, size));
+  } catch (const std::system_error& error) {
+    return Status(StatusCode::kUnavailable,
+                  fmt::format("rank {}: no thread for the transport over {}: {}", rank, name, error.what()));
+  }
 }
 
 RemoteTransport::RemoteTransport(std::string name, std::unique_ptr<Link> link, std::uint32_t rank, std::uint32_t size)

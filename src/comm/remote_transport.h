@@ -23,7 +23,9 @@ namespace lockstep::comm {
 
 class RemoteTransport final : public Transport {
  public:
-  // `name`: of the link, for messages ("MPI").
+  // `name`: of the link, for messages ("MPI"). Fails when the system gives no thread.
+  static Result<std::unique_ptr<Transport>> start(std::string name, std::unique_ptr<Link> link, std::uint32_t rank,
+                                                  std::uint32_t size);
   RemoteTransport(std::string name, std::unique_ptr<Link> link, std::uint32_t rank, std::uint32_t size);
   ~RemoteTransport() override;  // closes with a short deadline
 

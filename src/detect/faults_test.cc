@@ -46,7 +46,12 @@ Verdict run(const Case& made, const char* cause) {
 }
 
 std::string describe(const std::vector<Finding>& findings) {
-  return findings_json("simulated", 0, 0, findings);
+  std::string text;
+  for (const Finding& finding : findings) {
+    text += finding.cause + " " + testing::PrintToString(finding.ranks) + " step " +
+            std::to_string(finding.first_step) + ": " + finding.message + " " + finding.evidence + "\n";
+  }
+  return text;
 }
 
 class Faults : public testing::TestWithParam<std::uint32_t> {};

@@ -16,7 +16,7 @@ constexpr std::uint64_t kIdProof = 3;      // repeats of sample ids; the end of 
 constexpr double kRateProof = 1e-6;        // chance that duplicates at the assumed rate are so many
 constexpr double kPlacesPlausible = 0.01;  // chance that duplicates at any rate avoid the same rank so well ...
 constexpr double kPlacesProof = 1e-6;      // ... and from which on that alone is proof
-constexpr double kStarBelief = 0.15;       // chance that one rank is in all repeats without being their cause
+constexpr double kStarBelief = 0.01;       // chance that one rank is in all repeats without being their cause
 constexpr double kCoverBelief = 0.01;
 constexpr std::uint64_t kEnoughToName = 12;
 

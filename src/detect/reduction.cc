@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "detect/causes.h"
+#include "detect/rank_history.h"
 
 namespace lockstep::detect {
 namespace {
@@ -92,18 +93,21 @@ bool reduced_in_groups(const ReductionModel& model, const Ballot& ballot) {
   return true;
 }
 
-// The factor between the mean and what sound ranks hold: of the majority if there is one, else the median.
+// The factor between the mean and what sound ranks hold: of the majority if there is one, else the median of those that
+// hold a multiple of the mean.
 double common_factor(const ReductionModel& model, const Ballot& ballot) {
   std::vector<double> factors;
+  std::vector<double> any;
   const Ranks* majority = ballot.majority();
   for (std::size_t i = 0; i < model.ranks.size(); ++i) {
     const bool counts = majority == nullptr || std::binary_search(majority->begin(), majority->end(), model.ranks[i]);
     const Multiple multiple = model.against_mean(i);
-    if (counts && multiple.factor > 0) factors.push_back(multiple.factor);
+    if (!counts || !(multiple.factor > 0)) continue;
+    any.push_back(multiple.factor);
+    if (multiple.residual <= rounding_bound(model.ranks.size())) factors.push_back(multiple.factor);
   }
-  if (factors.empty()) return 1;
-  std::sort(factors.begin(), factors.end());
-  return factors[(factors.size() - 1) / 2];
+  if (factors.empty()) factors = any;
+  return factors.empty() ? 1 : median(std::move(factors));
 }
 
 Symptom unequal(const Observation& now, const ReductionModel& model, const Ballot& ballot) {
@@ -146,14 +150,15 @@ Symptom unequal(const Observation& now, const ReductionModel& model, const Ballo
                 fmt::format("{} skipped the averaging and used {} own gradient", name_ranks(local, world),
                             local.size() == 1 ? "its" : "their"));
   }
-  if (ballot.majority() == nullptr && mean.size() != world && mean.size() * 2 <= world && model.parts_add_up()) {
+  if (ballot.majority() == nullptr && mean.empty() && scaled.empty() && model.parts_add_up()) {
     return done(cause::kSyncPartial, all,
                 "part of the gradient is not averaged: every rank keeps its own values there");
   }
-  const Ranks wrong = ballot.majority() != nullptr  ? ballot.odd()
-                      : mean.empty() || mean == all ? all
-                                                    : without(all, mean);
-  if (!scaled.empty() && without(wrong, scaled).empty()) {
+  // Without a majority those that hold the mean are right; between two multiples of it there is no telling.
+  Ranks wrong = ballot.odd();
+  const bool two_multiples = world == 2 && scaled.size() == 1 && mean.size() == 1;
+  if (ballot.majority() == nullptr && !mean.empty() && mean != all && !two_multiples) wrong = without(all, mean);
+  if (two_multiples || (!scaled.empty() && without(wrong, scaled).empty())) {
     Symptom symptom = done(cause::kDiverged, wrong,
                            fmt::format("{} multiplies the averaged gradient by another factor than the others "
                                        "(clipping or unscaling on some ranks only), so the weights drift apart",

@@ -100,6 +100,7 @@ class RunQueue {
     if (result.eval_loss) run.metrics["eval_loss"] = *result.eval_loss;
     run.seconds = result.seconds;
     run.tokens = result.tokens;
+    run.monitor = result.monitor;
     const auto analysed = static_cast<std::int64_t>(run.steps.size());
     run.complete = !result.stopped && analysed == run.info.steps;
     outcome_.stopped = outcome_.stopped || result.stopped;

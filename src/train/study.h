@@ -53,6 +53,7 @@ struct StudyRun {
   std::vector<StudyStep> steps;  // those that were analysed
   double seconds = 0;
   std::int64_t tokens = 0;
+  Health monitor;  // rank 0's
 };
 
 struct StudyOutcome {

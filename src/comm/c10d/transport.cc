@@ -12,6 +12,7 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <deque>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <utility>
@@ -185,8 +186,7 @@ Result<std::unique_ptr<Transport>> make_c10d_transport(c10::intrusive_ptr<c10d::
     return Status(StatusCode::kInvalidArgument, fmt::format("c10d transport: rank {} in a group of {}", rank, size));
   }
   auto own = c10::make_intrusive<c10d::PrefixStore>(name, std::move(store));
-  return std::unique_ptr<Transport>(std::make_unique<RemoteTransport>(
-      "the c10d store", std::make_unique<StoreLink>(std::move(own), rank, size), rank, size));
+  return RemoteTransport::start("the c10d store", std::make_unique<StoreLink>(std::move(own), rank, size), rank, size);
 }
 
 Result<std::unique_ptr<Transport>> make_c10d_transport(c10::intrusive_ptr<c10d::ProcessGroup> side_group,

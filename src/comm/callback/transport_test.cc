@@ -147,10 +147,21 @@ TEST(CallbackTransport, APublicationThatCanNeverFitIsRefusedWithItsSizes) {
   EXPECT_TRUE(ranks[0].publish(bytes(200)).is_ok());
 }
 
-TEST(CallbackTransport, PublicationsThatNeverLeaveAreBoundedAndSaidSo) {
+TEST(CallbackTransport, PublicationsThatDoNotLeaveAreBoundedAndBothSidesSaySo) {
   TwoRanks ranks;
-  for (int number = 0; number < 64; ++number) ASSERT_TRUE(ranks[0].publish(bytes(1)).is_ok());
-  EXPECT_EQ(ranks[0].publish(bytes(1)).code(), StatusCode::kUnavailable);
+  ranks.prime();
+  for (int number = 0; number < 64; ++number) ASSERT_TRUE(ranks[0].publish(bytes(1, number)).is_ok());
+  for (int number = 64; number < 66; ++number) {
+    EXPECT_EQ(ranks[0].publish(bytes(1, number)).code(), StatusCode::kUnavailable);
+  }
+  ASSERT_TRUE(ranks[1].gather(1, {}, Clock::now()).has_value());
+  ASSERT_TRUE(ranks[0].gather(1, {}, Clock::now()).has_value());
+  ASSERT_TRUE(ranks[1].gather(2, {}, Clock::now()).has_value());
+  const auto polled = ranks[1].poll();
+  ASSERT_TRUE(polled.has_value() && polled->has_value());
+  EXPECT_EQ(**polled, bytes(1, 2)) << "the two oldest had to go";
+  EXPECT_EQ(ranks[1].gather(3, {}, Clock::now())->status.message(),
+            "rank 1 lost 2 publications of rank 0: more than 64 waited");
 }
 
 }  // namespace

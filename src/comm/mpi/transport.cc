@@ -202,9 +202,8 @@ Result<std::unique_ptr<Transport>> make_mpi_transport(MPI_Comm communicator) {
   int size = 0;
   MPI_Comm_rank(own, &rank);
   MPI_Comm_size(own, &size);
-  return std::unique_ptr<Transport>(std::make_unique<RemoteTransport>("MPI", std::make_unique<MpiLink>(own, rank, size),
-                                                                      static_cast<std::uint32_t>(rank),
-                                                                      static_cast<std::uint32_t>(size)));
+  return RemoteTransport::start("MPI", std::make_unique<MpiLink>(own, rank, size), static_cast<std::uint32_t>(rank),
+                                static_cast<std::uint32_t>(size));
 }
 
 }  // namespace lockstep::comm
