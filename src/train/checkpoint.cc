@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kKept = 2;
 constexpr std::string_view kPrefix = "step-";
-constexpr std::string_view kTemporaryPrefix = ".writing-";
+constexpr std::string_view kTemporaryPrefix = ".partial-";
 constexpr const char* kStateFile = "state.json";
 constexpr const char* kRandomFile = "rng.safetensors";
 
@@ -36,6 +36,15 @@ Status sync_folder(const fs::path& folder) {
   const int reason = errno;
   ::close(descriptor);
   return failed == 0 ? Status::ok() : io_error(folder, "sync", std::strerror(reason));
+}
+
+// Takes a checkpoint out of sight in one go before its files go: one that is there is whole, also while it dies.
+void remove_checkpoint(const fs::path& folder) {
+  std::error_code error;
+  const fs::path hidden = folder.parent_path() / (std::string(kTemporaryPrefix) + folder.filename().string());
+  fs::remove_all(hidden, error);
+  fs::rename(folder, hidden, error);
+  fs::remove_all(hidden, error);
 }
 
 std::optional<std::int64_t> step_of(const fs::path& folder) {
@@ -118,7 +127,7 @@ Status CheckpointFolder::write(const CheckpointState& state,
     return {status.code(), status.message() + "; the older checkpoints are untouched"};
   }
   const std::vector<fs::path> all = list();
-  for (std::size_t i = kKept; i < all.size(); ++i) fs::remove_all(all[i], error);
+  for (std::size_t i = kKept; i < all.size(); ++i) remove_checkpoint(all[i]);
   return Status::ok();
 }
 
@@ -139,7 +148,7 @@ Status CheckpointFolder::publish(const fs::path& temporary, std::int64_t step) c
   if (Status status = sync_folder(temporary); !status) return status;
   const fs::path final = folder_ / fmt::format("{}{:08d}", kPrefix, step);
   std::error_code error;
-  fs::remove_all(final, error);  // of the same step: unreadable, or else the same bits
+  remove_checkpoint(final);  // of the same step: unreadable, or else the same bits
   fs::rename(temporary, final, error);
   if (error) return io_error(final, "put the checkpoint in place", error.message());
   return sync_folder(folder_);

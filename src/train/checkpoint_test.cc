@@ -63,11 +63,11 @@ TEST(Checkpoint, AFailureWhileWritingLeavesTheOlderOnesAndNothingElse) {
 
 TEST(Checkpoint, WhatAKilledWriterLeftIsSweptAway) {
   const ScratchFolder scratch;
-  fs::create_directories(scratch / "ckpt/.writing-123");
-  std::ofstream(scratch / "ckpt/.writing-123/model.safetensors") << "half";
+  fs::create_directories(scratch / "ckpt/.partial-123");
+  std::ofstream(scratch / "ckpt/.partial-123/model.safetensors") << "half";
   const CheckpointFolder folder = CheckpointFolder::open(scratch / "ckpt").value();
   EXPECT_TRUE(folder.list().empty());
-  EXPECT_FALSE(fs::exists(scratch / "ckpt/.writing-123"));
+  EXPECT_FALSE(fs::exists(scratch / "ckpt/.partial-123"));
 }
 
 TEST(Checkpoint, OneThatLiesIsRefused) {

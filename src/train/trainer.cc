@@ -22,10 +22,21 @@ using Seconds = std::chrono::duration<double>;
 
 constexpr std::int64_t kEvalBatch = 8;
 
-// Cores of this machine, shared among the workers that probably run on it.
-std::uint32_t default_threads(const Engine& engine) {
+// Multiply-adds of a micro-batch's forward pass per thread. With less than this an operation is over before another
+// thread has woken up, and on a busy machine each then waits for the other: a tenfold loss was seen.
+constexpr double kWorkPerThread = 1e8;
+
+// As many threads as the work feeds, up to this process's share of the cores.
+std::uint32_t default_threads(const Material& material, const TrainOptions& options, const Engine& engine) {
   const std::uint32_t cores = std::max(1U, std::thread::hardware_concurrency());
-  return engine.kind() == EngineKind::kVirtual ? cores : std::max(1U, cores / engine.world());
+  const std::uint32_t share = engine.kind() == EngineKind::kVirtual ? cores : std::max(1U, cores / engine.world());
+  std::int64_t tokens = 0;
+  for (const Example& example : material.data.examples) tokens += static_cast<std::int64_t>(example.ids.size());
+  const double mean_length =
+      static_cast<double>(tokens) / static_cast<double>(std::max<std::size_t>(1, material.data.examples.size()));
+  const double work =
+      static_cast<double>(material.parameters) * static_cast<double>(options.batch.micro_batch) * mean_length;
+  return std::clamp(static_cast<std::uint32_t>(std::min(work / kWorkPerThread, 1e6)), 1U, share);
 }
 
 // One training run in this process. Used once: prepare(), then steps, then finish().
@@ -90,7 +101,7 @@ Status Run::make_parts() {
   replica.dropout = options_.dropout;
   replica.dropout_seed = options_.dropout_seed;
   replica.deterministic = options_.deterministic;
-  replica.threads = options_.threads != 0 ? options_.threads : default_threads(engine_);
+  replica.threads = options_.threads != 0 ? options_.threads : default_threads(material_, options_, engine_);
   auto made = Replica::make(*material_.model, replica);
   if (!made) return made.error();
   replica_.emplace(std::move(*made));

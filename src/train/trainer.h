@@ -59,7 +59,7 @@ struct TrainOptions {
   double dropout = 0.0;                     // of attention probabilities, each rank with a generator of its own
   std::uint64_t dropout_seed = kPaperSeed;  // rank r draws from a stream of (dropout_seed, r)
   bool deterministic = false;               // refuse operations whose bits depend on timing
-  std::uint32_t threads = 0;                // of this process; 0: all cores, shared among its machine's workers
+  std::uint32_t threads = 0;                // of this process; 0: what the model can use of its share of the cores
 
   WatchOptions watch;
   CheckpointOptions checkpoint;
