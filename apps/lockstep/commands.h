@@ -16,6 +16,15 @@ void add_commands(CLI::App& app, int& exit_code);
 
 // The subcommands, each in the file of its name.
 void add_demo(CLI::App& app, int& exit_code);
+void add_train(CLI::App& app, int& exit_code);  // only with libtorch
+void add_study(CLI::App& app, int& exit_code);  // only with libtorch
+void add_diagnose(CLI::App& app, int& exit_code);
+void add_serve(CLI::App& app, int& exit_code);
+void add_export(CLI::App& app, int& exit_code);
+void add_report(CLI::App& app, int& exit_code);
+void add_import(CLI::App& app, int& exit_code);
+void add_compare(CLI::App& app, int& exit_code);
+void add_top(CLI::App& app, int& exit_code);
 void add_bench(CLI::App& app, int& exit_code);
 void add_doctor(CLI::App& app, int& exit_code);
 

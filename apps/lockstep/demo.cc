@@ -153,7 +153,7 @@ void add_demo(CLI::App& app, int& exit_code) {
       ->capture_default_str()
       ->check(CLI::Range(1, 100000));
   command->add_option("--seed", options->seed, "of the data")->capture_default_str();
-  command->add_option("--json", options->output.json_path, "write the results as JSON (- for standard output)");
+  add_json_option(*command, options->output);
   command->callback([options, &exit_code] { exit_code = run_demo(*options); });
 }
 

@@ -54,7 +54,7 @@ void add_doctor(CLI::App& app, int& exit_code) {
   auto output = std::make_shared<Output>();
   CLI::App* command = app.add_subcommand("doctor", "What was built in and what this machine has");
   command->footer("Example: lockstep doctor");
-  command->add_option("--json", output->json_path, "write the results as JSON (- for standard output)");
+  add_json_option(*command, *output);
   command->callback([output, &exit_code] { exit_code = run_doctor(*output); });
 }
 

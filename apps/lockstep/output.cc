@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <fstream>
 
+#include "commands.h"
+
 namespace lockstep::app {
 
 std::string Table::text() const {
@@ -57,6 +59,15 @@ bool Output::write_json(const nlohmann::json& document) const {
     return false;
   }
   return true;
+}
+
+void add_json_option(CLI::App& command, Output& output) {
+  command.add_option("--json", output.json_path, "write the results as JSON (- for standard output)");
+}
+
+int fail(const Status& status) {
+  fmt::print(stderr, "lockstep: {}\n", status.message());
+  return status.code() == StatusCode::kInvalidArgument ? kUsage : kFailure;
 }
 
 std::string number(double value, int digits) {

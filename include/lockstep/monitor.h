@@ -75,8 +75,12 @@ class LOCKSTEP_API Monitor {
 
   // The training thread's calls. Each is noexcept and cheap; out of order they are counted and ignored.
   void begin_step(std::uint64_t step) noexcept;
-  void on_gradient(const Segment& segment) noexcept;       // before the reduction
-  void on_reduced(const Segment& segment) noexcept;        // as the optimizer will use it
+  void on_gradient(const Segment& segment) noexcept;  // before the reduction
+  void on_reduced(const Segment& segment) noexcept;   // as the optimizer will use it
+  // The same for digests that were made elsewhere (on a device, or once for several monitors of one process), with the
+  // layout's seed. A sketch must have the layout's k or a multiple of it; without one the record has none either.
+  void on_gradient(const Digest& digest) noexcept;
+  void on_reduced(const Digest& digest) noexcept;
   void on_direction_sum(const Segment& segment) noexcept;  // of sum over ranks of g_i/n_i, when wants_direction_sum()
   void on_batch(std::span<const std::uint64_t> fingerprints) noexcept;  // one per sample; adds up over micro-batches
   void on_loss(double loss, std::uint64_t tokens = 0) noexcept;         // one per micro-batch

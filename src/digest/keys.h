@@ -43,23 +43,44 @@ LOCKSTEP_KEYS_FN std::uint64_t keyed(std::uint64_t key, std::uint64_t index) noe
 
 // ---- Hash
 
-// The odd weights inside a tile. T multiplies the word, U the word rotated by half: the bits that sit high in one
-// product sit low in the other.
-struct TileWeights {
-  std::uint32_t t[kTileWords];
-  std::uint32_t u[kTileWords];
+inline constexpr std::uint32_t kColumns = 16;    // word p of a tile belongs to column p % 16
+inline constexpr std::uint32_t kColumnSums = 4;  // weighted sums that are kept of each column
+
+// Inside a tile the hash is made of weighted sums of signed 16-bit halves. A column has 32 halves, and weights below
+// 2^11 keep its sums inside 32 bits, so they are exact integers: four of them hold a key of about 41 bits per half.
+// They are joined with constants of 32 bits, and columns with constants of 64 bits. The first weight of a half is odd,
+// its others are even and all constants are odd, therefore every half has an odd weight in the whole and no single-bit
+// change can vanish.
+struct HashWeights {
+  std::int16_t half[kColumnSums][2 * kTileWords];  // in the order of memory: low half, high half, next word
+  std::int32_t sum[kColumnSums];
+  std::uint64_t column[kColumns];
+
+  // The columns again as vectors take them, where even and odd lanes are multiplied apart.
+  std::uint64_t even_column[kColumns / 2];
+  std::uint64_t odd_column[kColumns / 2];
 };
 
-LOCKSTEP_KEYS_FN TileWeights make_tile_weights() noexcept {
-  TileWeights weights{};
-  for (std::uint32_t p = 0; p < kTileWords; ++p) {
-    weights.t[p] = static_cast<std::uint32_t>(keyed(kTableSalt, 2 * p) >> 32) | 1u;
-    weights.u[p] = static_cast<std::uint32_t>(keyed(kTableSalt, 2 * p + 1) >> 32) | 1u;
+LOCKSTEP_KEYS_FN HashWeights make_hash_weights() noexcept {
+  HashWeights weights{};
+  for (std::uint32_t j = 0; j < kColumnSums; ++j) {
+    const std::uint64_t key = keyed(kTableSalt, j);
+    for (std::uint32_t i = 0; i < 2 * kTileWords; ++i) {
+      const std::uint64_t random = keyed(key, i) >> 32;
+      const auto odd = static_cast<std::int32_t>(random % 2048 * 2) - 2047;
+      const auto even = static_cast<std::int32_t>((random >> 1) % 1023 * 2 + 2) * ((random & 1) != 0 ? -1 : 1);
+      weights.half[j][i] = static_cast<std::int16_t>(j == 0 ? odd : even);
+    }
+    weights.sum[j] = static_cast<std::int32_t>(static_cast<std::uint32_t>(keyed(~key, 0) >> 32) | 1u);
+  }
+  for (std::uint32_t c = 0; c < kColumns; ++c) {
+    weights.column[c] = keyed(~kTableSalt, c) | 1u;
+    (c % 2 == 0 ? weights.even_column : weights.odd_column)[c / 2] = weights.column[c];
   }
   return weights;
 }
 
-inline constexpr TileWeights kTileWeights = make_tile_weights();
+alignas(64) inline constexpr HashWeights kHashWeights = make_hash_weights();
 
 LOCKSTEP_KEYS_FN std::uint64_t hash_key(std::uint32_t parameter, DType dtype) noexcept {
   return keyed(keyed(kHashSalt, parameter), static_cast<std::uint64_t>(dtype));

@@ -6,11 +6,7 @@
 
 #include <sys/types.h>
 
-#include <condition_variable>
 #include <cstdint>
-#include <mutex>
-#include <thread>
-#include <vector>
 
 namespace lockstep::digests {
 
@@ -28,19 +24,9 @@ class WorkerPool {
   void run(std::uint32_t shares, Work work, void* context) noexcept;
 
  private:
-  void serve(std::uint32_t index) noexcept;
-
-  const pid_t owner_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::condition_variable done_;
-  Work work_ = nullptr;
-  void* context_ = nullptr;
-  std::uint64_t round_ = 0;         // counts the calls of run(): a thread serves each once
-  std::uint32_t round_shares_ = 0;  // shares of this round that threads take: 1 to round_shares_ - 1
-  std::uint32_t running_ = 0;
-  bool stopping_ = false;
-  std::vector<std::thread> threads_;
+  struct Crew;
+  Crew* crew_ = nullptr;  // null without threads
+  pid_t owner_;
 };
 
 }  // namespace lockstep::digests

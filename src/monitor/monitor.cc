@@ -151,6 +151,16 @@ void Monitor::on_reduced(const Segment& segment) noexcept {
               [&] { return impl_->builder.add_reduced(segment); });
 }
 
+void Monitor::on_gradient(const Digest& digest) noexcept {
+  impl_->fold("on_gradient outside a step", "on_gradient: the digest's sketch does not fold to the layout's k",
+              [&] { return impl_->builder.add_gradient(digest); });
+}
+
+void Monitor::on_reduced(const Digest& digest) noexcept {
+  impl_->fold("on_reduced outside a step", "on_reduced: the digest's sketch does not fold to the layout's k_reduced",
+              [&] { return impl_->builder.add_reduced(digest); });
+}
+
 void Monitor::on_direction_sum(const Segment& segment) noexcept {
   impl_->fold("on_direction_sum outside a step", "on_direction_sum: no such dtype, or null data",
               [&] { return impl_->builder.add_direction_sum(segment); });

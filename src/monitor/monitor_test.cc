@@ -175,6 +175,41 @@ TEST(Monitor, BucketsInAnyOrderAndSplitGiveTheSameRecord) {
   EXPECT_NEAR(*collector->all.at(0).cosine_mean, 1, 1e-5);
 }
 
+TEST(Monitor, DigestsMadeElsewhereCountLikeTheirSegments) {
+  Workers workers(2);
+  auto collector = std::make_shared<Collector>();
+  workers.monitors[0]->add_observer(collector);
+  const std::vector<float> gradient = random_vector(9001, 8);
+  const Segment segment = segment_of(gradient);
+  DigestOptions options;
+  options.k = 4096;  // four times the layout's: folded on the way in
+  const Digest digest = *lockstep::digest(std::span(&segment, 1), options);
+  Digest scalars = digest;
+  scalars.sketch.clear();
+  for (std::uint64_t step = 0; step < 2; ++step) {
+    workers.monitors[0]->begin_step(step);
+    workers.monitors[0]->on_gradient(segment);
+    workers.monitors[0]->on_reduced(segment);
+    workers.monitors[0]->end_step();
+    workers.monitors[1]->begin_step(step);
+    workers.monitors[1]->on_gradient(step == 0 ? digest : scalars);
+    workers.monitors[1]->on_reduced(digest);
+    workers.monitors[1]->end_step();
+    workers.flush();
+    const auto& records = collector->steps.at(step).records;
+    EXPECT_EQ(records[0].gradient.hash, records[1].gradient.hash);
+    EXPECT_EQ(records[0].reduced.hash, records[1].reduced.hash);
+    EXPECT_NEAR(records[0].gradient.sum_squares, records[1].gradient.sum_squares, 1e-6 * digest.sum_squares);
+  }
+  EXPECT_NEAR(*collector->all.at(0).cosine_mean, 1, 1e-5);
+  EXPECT_TRUE(collector->steps.at(1).records[1].gradient.sketch.empty());
+  Digest odd = digest;
+  odd.sketch.resize(300);
+  workers.monitors[0]->begin_step(2);
+  workers.monitors[0]->on_gradient(odd);
+  EXPECT_EQ(workers.monitors[0]->health().rejected_calls, 1U);
+}
+
 TEST(Monitor, HostMayCarryTheBytesItself) {
   std::vector<std::unique_ptr<Monitor>> monitors;
   for (std::uint32_t rank = 0; rank < 2; ++rank) {

@@ -25,11 +25,20 @@ void fill(GradientRecord& out, const Digest& digest) {
 }
 
 std::vector<float> narrow(std::span<const double> sketch) {
-  constexpr double kLimit = std::numeric_limits<float>::max();
+  static constexpr double kLimit = std::numeric_limits<float>::max();
   std::vector<float> out(sketch.size());
   std::transform(sketch.begin(), sketch.end(), out.begin(),
                  [](double bin) { return static_cast<float>(std::clamp(bin, -kLimit, kLimit)); });
   return out;
+}
+
+// Merges `digest` into `into` with its sketch folded to k bins. May throw std::bad_alloc.
+bool merge_folded(Digest& into, const Digest& digest, std::uint32_t k) {
+  if (digest.sketch.size() % k != 0) return false;
+  Digest folded = digest;
+  if (!digest.sketch.empty()) folded.sketch = fold_sketch(digest.sketch, k);
+  into.merge(folded);
+  return true;
 }
 
 }  // namespace
@@ -61,6 +70,8 @@ void StepBuilder::begin(std::uint64_t step, bool sketch) noexcept {
   gradient().reset();
   reduced().reset();
   direction_.reset();
+  given_gradient_ = {};
+  given_reduced_ = {};
 }
 
 bool StepBuilder::add_gradient(const Segment& segment) noexcept {
@@ -73,6 +84,22 @@ bool StepBuilder::add_reduced(const Segment& segment) noexcept {
   if (!reduced().add(segment)) return false;
   record_.reduced.observed = true;
   return true;
+}
+
+bool StepBuilder::add_gradient(const Digest& digest) noexcept try {
+  if (!merge_folded(given_gradient_, digest, layout_.k)) return false;
+  record_.gradient.observed = true;
+  return true;
+} catch (...) {
+  return false;
+}
+
+bool StepBuilder::add_reduced(const Digest& digest) noexcept try {
+  if (!merge_folded(given_reduced_, digest, std::max(kMinSketchDim, layout_.k_reduced))) return false;
+  record_.reduced.observed = true;
+  return true;
+} catch (...) {
+  return false;
 }
 
 bool StepBuilder::add_direction_sum(const Segment& segment) noexcept {
@@ -117,13 +144,21 @@ double StepBuilder::gradient_sum_squares() noexcept {
 
 Record StepBuilder::finish() {
   Record record = record_;
-  const Digest& gradient_digest = gradient().result();
-  const Digest& reduced_digest = reduced().result();
+  // A sketch that covers only part of the elements says nothing: given digests without one take it away from all.
+  Digest gradient_digest = gradient().result();
+  Digest reduced_digest = reduced().result();
+  const auto join = [](Digest& ours, const Digest& given) {
+    const bool partial = given.count > 0 && given.sketch.empty();
+    ours.merge(given);
+    if (partial) ours.sketch.clear();
+  };
+  join(gradient_digest, given_gradient_);
+  join(reduced_digest, given_reduced_);
   fill(record.gradient, gradient_digest);
   fill(record.reduced, reduced_digest);
   if (direction_seen_) record.direction_sum_squares = direction_.result().sum_squares;
   if (sketch_ && record.gradient.observed) record.gradient.sketch = narrow(gradient_digest.sketch);
-  if (sketch_ && record.reduced.observed) {
+  if (sketch_ && record.reduced.observed && !reduced_digest.sketch.empty()) {
     record.reduced.sketch = narrow(fold_sketch(reduced_digest.sketch, layout_.k_reduced));
   }
   return record;

@@ -20,6 +20,9 @@ class StepBuilder {
   // False when the segment is malformed; nothing changes then.
   bool add_gradient(const Segment& segment) noexcept;
   bool add_reduced(const Segment& segment) noexcept;
+  // False when the digest has a sketch that does not fold to the layout's dimension, or memory is out.
+  bool add_gradient(const Digest& digest) noexcept;
+  bool add_reduced(const Digest& digest) noexcept;
   bool add_direction_sum(const Segment& segment) noexcept;
   bool add_state(StateChannel channel, const Segment& segment) noexcept;
 
@@ -46,6 +49,8 @@ class StepBuilder {
   DigestAccumulator reduced_plain_;
   DigestAccumulator direction_;
   bool direction_seen_ = false;
+  Digest given_gradient_;  // merged from digests that were made elsewhere
+  Digest given_reduced_;
 };
 
 }  // namespace lockstep::monitor

@@ -10,7 +10,8 @@
 namespace lockstep::stats {
 namespace {
 
-// Pairs among this many ranks are looked at one by one for the error bar; beyond it a sample of that size stands for all.
+// Pairs among this many ranks are looked at one by one for the error bar; beyond it a sample of that size stands for
+// all.
 constexpr std::size_t kErrorSample = 32;
 
 // The others' sum must exceed the rounding of the additions that made it; see leave_one_out.
@@ -23,7 +24,9 @@ double sum_squares(const std::vector<double>& values) noexcept {
 }
 
 // The mean of n(n-1) cosines lies in [-1/(n-1), 1]. Estimates obey this by construction; only rounding is cut off.
-double within_range(double mean, double n) noexcept { return std::clamp(mean, -1 / (n - 1), 1.0); }
+double within_range(double mean, double n) noexcept {
+  return std::clamp(mean, -1 / (n - 1), 1.0);
+}
 
 // One rank from each of kErrorSample equal stretches, at a scattered place in it: a fixed stride would meet the same
 // local rank of every node.

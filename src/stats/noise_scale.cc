@@ -35,6 +35,8 @@ void NoiseScale::add(const NoiseTerms& terms, double keep) {
   weight_ = keep * weight_ + (1 - keep);
 }
 
-Metric NoiseScale::ratio() const { return mean_.ratio(); }
+Metric NoiseScale::ratio() const {
+  return mean_.ratio();
+}
 
 }  // namespace lockstep::stats

@@ -23,8 +23,8 @@ struct ReductionCheck {
 // Bins with equal (bin mod k) added up: the sketch of dimension k of the same elements. k divides sketch.size().
 std::vector<double> fold(std::span<const double> sketch, std::size_t k);
 
-// No verdict unless every rank of the group is here with a sound, sketched gradient: a mean over some of the ranks is not
-// what the reduction computed.
+// No verdict unless every rank of the group is here with a sound, sketched gradient: a mean over some of the ranks is
+// not what the reduction computed.
 ReductionCheck check_reduction(const StepView& view, const SketchMoments& moments);
 
 // |mean g_i|^2 out of a rank's |G|^2, for the exact pooled cosine.

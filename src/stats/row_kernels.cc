@@ -13,10 +13,15 @@ using Wide = hn::ScalableTag<double>;
 using Narrow = hn::Rebind<float, Wide>;
 using Vector = hn::Vec<Wide>;
 
-HWY_INLINE Vector widen(const float* at) { return hn::PromoteTo(Wide(), hn::LoadU(Narrow(), at)); }
-HWY_INLINE double total(Vector v) { return hn::GetLane(hn::SumOfLanes(Wide(), v)); }
+HWY_INLINE Vector widen(const float* at) {
+  return hn::PromoteTo(Wide(), hn::LoadU(Narrow(), at));
+}
+HWY_INLINE double total(Vector v) {
+  return hn::GetLane(hn::SumOfLanes(Wide(), v));
+}
 
-// Vector loops below leave k % lanes bins to a scalar tail: sketches are powers of two from 256 on, so in practice none.
+// Vector loops below leave k % lanes bins to a scalar tail: sketches are powers of two from 256 on, so in practice
+// none.
 
 double dot(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, std::size_t k) {
   const std::size_t lanes = hn::Lanes(Wide());
@@ -131,7 +136,9 @@ HWY_EXPORT(add_weighted_rows);
 HWY_EXPORT(products);
 HWY_EXPORT(remainder);
 
-double dot(const float* a, const float* b, std::size_t k) noexcept { return HWY_DYNAMIC_DISPATCH(dot)(a, b, k); }
+double dot(const float* a, const float* b, std::size_t k) noexcept {
+  return HWY_DYNAMIC_DISPATCH(dot)(a, b, k);
+}
 
 void add_rows(const RowBlock& rows, const RowValues& weights, double* sum, double* weighted, std::size_t k) noexcept {
   HWY_DYNAMIC_DISPATCH(add_rows)(rows, weights, sum, weighted, k);

@@ -23,8 +23,8 @@ void for_each_block(const SketchMoments& moments, Visit visit) {
   }
 }
 
-// A sketch that is not finite (its bins overflowed float), or that is zero where the exact norm is not (or the other way
-// round), says nothing of its gradient.
+// A sketch that is not finite (its bins overflowed float), or that is zero where the exact norm is not (or the other
+// way round), says nothing of its gradient.
 bool agrees(double sketch_square, double norm) noexcept {
   return std::isfinite(sketch_square) && (sketch_square > 0) == (norm > 0);
 }

@@ -15,10 +15,10 @@ namespace lockstep::stats {
 struct SketchRow {
   std::size_t rank = 0;
   const float* sketch = nullptr;
-  double square = 0;         // |s_i|^2
-  double inverse_norm = 0;   // 1/|s_i|, or 0 where the gradient is zero and has no direction
-  double unit_product = 0;   // u_i . sum of u_j, with u_i = s_i/|s_i|: the row sum of the cosine matrix
-  double others_square = 0;  // |sum of the other s_j|^2
+  double square = 0;          // |s_i|^2
+  double inverse_norm = 0;    // 1/|s_i|, or 0 where the gradient is zero and has no direction
+  double unit_product = 0;    // u_i . sum of u_j, with u_i = s_i/|s_i|: the row sum of the cosine matrix
+  double others_square = 0;   // |sum of the other s_j|^2
   double others_product = 0;  // s_i . sum of the other s_j
 
   bool has_direction() const noexcept { return inverse_norm > 0; }

@@ -21,9 +21,8 @@ constexpr double kLargestRatio = 1.05;
 
 // How many gradients have a direction, where every rank of the group is accounted for.
 std::size_t count_directions(const StepView& view) {
-  return static_cast<std::size_t>(std::count_if(view.ranks.begin(), view.ranks.end(), [](const RankView& rank) {
-    return rank.gradient.norm.value_or(0) > 0;
-  }));
+  return static_cast<std::size_t>(std::count_if(
+      view.ranks.begin(), view.ranks.end(), [](const RankView& rank) { return rank.gradient.norm.value_or(0) > 0; }));
 }
 
 // The host's |sum of g_i/n_i|^2; every rank holds the same, the lowest that has it speaks.
@@ -88,8 +87,12 @@ struct StatsEngine::State {
   bool trust_scale = true;  // until a sketched step shows that G is a multiple of the mean, not the mean
 };
 
-StatsEngine::StatsEngine(const StatsOptions& options) : state_(new State) { set_options(options); }
-StatsEngine::~StatsEngine() { delete state_; }
+StatsEngine::StatsEngine(const StatsOptions& options) : state_(new State) {
+  set_options(options);
+}
+StatsEngine::~StatsEngine() {
+  delete state_;
+}
 StatsEngine::StatsEngine(StatsEngine&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
 StatsEngine& StatsEngine::operator=(StatsEngine&& other) noexcept {
   std::swap(state_, other.state_);

@@ -15,8 +15,8 @@ namespace lockstep::stats {
 
 // What may be used of one gradient. docs/metrics.md, "Who takes part", gives the reasons.
 struct GradientView {
-  Metric norm;                    // of the finite elements; none when there are none, or nothing was observed
-  bool sound = false;             // observed, with a norm, and every element finite: it is the vector that it claims to be
+  Metric norm;         // of the finite elements; none when there are none, or nothing was observed
+  bool sound = false;  // observed, with a norm, and every element finite: it is the vector that it claims to be
   std::span<const float> sketch;  // empty unless sound and of the size that all ranks of the step share
 };
 

@@ -6,7 +6,6 @@
 #define LOCKSTEP_DIGEST_SCALAR_KERNELS_INL_H_
 #endif
 
-#include <bit>
 #include <cstdint>
 #include <cstring>
 
@@ -21,17 +20,33 @@
 HWY_BEFORE_NAMESPACE();
 namespace lockstep::digests::cpu::HWY_NAMESPACE {
 
+inline std::uint64_t hash_tile(const unsigned char* bytes) {
+  std::int64_t sums[kColumnSums][kColumns] = {};
+  for (std::uint32_t i = 0; i < 2 * kTileWords; ++i) {
+    std::int16_t half;
+    std::memcpy(&half, bytes + i * sizeof(half), sizeof(half));
+    for (std::uint32_t j = 0; j < kColumnSums; ++j) {
+      sums[j][i / 2 % kColumns] += std::int64_t{half} * kHashWeights.half[j][i];
+    }
+  }
+  std::uint64_t hash = 0;
+  for (std::uint32_t c = 0; c < kColumns; ++c) {
+    std::uint64_t column = 0;
+    for (std::uint32_t j = 0; j < kColumnSums; ++j) {
+      column += static_cast<std::uint64_t>(sums[j][c]) * static_cast<std::uint64_t>(kHashWeights.sum[j]);
+    }
+    hash += kHashWeights.column[c] * column;
+  }
+  return hash;
+}
+
 std::uint64_t HashRun(const Segment& run) {
   const std::uint64_t weights = hash_key(run.parameter, run.dtype);
   std::uint64_t hash = 0;
-  for_each_tile(run, [&](const unsigned char* bytes, std::uint64_t tile) {
-    std::uint64_t sum = 0;
-    for (std::uint32_t p = 0; p < kTileWords; ++p) {
-      std::uint32_t x;
-      std::memcpy(&x, bytes + p * sizeof(x), sizeof(x));
-      sum += std::uint64_t{kTileWeights.t[p]} * x + std::uint64_t{kTileWeights.u[p]} * std::rotl(x, 16);
+  for_each_tile(run, [&](const unsigned char* bytes, std::uint64_t tile, auto tiles) {
+    for (std::size_t i = 0; i < tiles; ++i) {
+      hash += tile_weight(weights, tile + i) * hash_tile(bytes + i * kTileBytes);
     }
-    hash += tile_weight(weights, tile) * sum;
   });
   return hash;
 }

@@ -9,7 +9,6 @@
 
 #include <cstdint>
 
-#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include "digest/cpu/careful.h"
@@ -22,28 +21,21 @@
 
 #if HWY_TARGET != HWY_SCALAR
 HWY_BEFORE_NAMESPACE();
+LOCKSTEP_BEFORE_KERNELS();
 namespace lockstep::digests::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// How far ahead of the read the next lines are asked for. The hardware prefetcher alone leaves a third of the memory
-// speed unused, because the work per line delays its misses.
-inline constexpr std::size_t kPrefetchBytes = 2048;
-inline constexpr std::size_t kLineBytes = 64;
-
 // An fp32 bin is emptied after about this many additions: its error stays near sqrt(32) units of the last place.
 inline constexpr std::uint64_t kAddsPerBin = 32;
-
-HWY_INLINE void prefetch_lines(const unsigned char* bytes, std::size_t count) {
-  for (std::size_t i = 0; i < count; i += kLineBytes) hwy::Prefetch(bytes + kPrefetchBytes + i);
-}
 
 // What one call gathers before it goes into the Lane.
 template <class Format>
 struct Totals {
   using DMagnitude = hn::Repartition<typename Format::Magnitude, DU32>;
+  using VMagnitude = hn::Vec<DMagnitude>;
   VU64 hash;
   VF64 sum_squares;
-  hn::Vec<DMagnitude> largest;
+  VMagnitude largest;
 
   HWY_INLINE Totals() : hash(hn::Zero(DU64())), sum_squares(hn::Zero(DF64())), largest(hn::Zero(DMagnitude())) {}
 };
@@ -65,115 +57,108 @@ struct BlockSquares {
   }
 };
 
-// Where the elements of one sketch block go: element j to bin j XOR r, which moves whole vectors and permutes the lanes
-// of all of them alike.
+// Where the elements of one sketch block go: element j to bin j XOR r. XOR moves whole sign groups, then whole vectors
+// in a group, and permutes the lanes of all vectors alike.
 template <class Format>
 struct BlockBins {
-  using Indices = decltype(hn::IndicesFromVec(DF32(), hn::Zero(DI32())));
+  static constexpr std::size_t kVectors = kSignGroup / kLanes;  // fp32 vectors of a sign group
+  using Indices = decltype(hn::IndicesFromVec(DU32(), hn::Zero(DI32())));
 
-  float* group;         // the 256 bins of the block
-  std::size_t vectors;  // displacement of whole word vectors
-  std::size_t parity;   // displacement between the even and the odd vector of a word vector, in floats
-  Indices lanes;
-
-  HWY_INLINE BlockBins(const Lane& lane, const SketchKey& key, std::uint64_t block)
-      : BlockBins(lane, block, block_displacement(key, block)) {}
+  float* bins;               // the 256 bins of the block
+  std::size_t groups;        // displacement of sign groups
+  Indices lanes;             // displacement of lanes
+  std::size_t at[kVectors];  // where in a group of bins a vector goes, in floats
 
   HWY_INLINE BlockBins(const Lane& lane, std::uint64_t block, std::uint32_t r)
-      : group(lane.bins +
-              ((static_cast<std::uint32_t>(block * kBlockElements) ^ r) & (lane.k - 1) & ~(kBlockElements - 1))),
-        vectors(r % kBlockElements / Format::kPerWord / kLanes),
-        parity(Format::kPerWord == 2 ? (r & 1) * kLanes : 0),
-        lanes(lane_indices(r / Format::kPerWord % kLanes)) {}
+      : bins(lane.bins +
+             ((static_cast<std::uint32_t>(block * kBlockElements) ^ r) & (lane.k - 1) & ~(kBlockElements - 1))),
+        groups(r % kBlockElements / kSignGroup),
+        lanes(lane_indices(r / Format::kPerWord % kLanes)) {
+    // Vectors of 16-bit formats alternate between even and odd elements, so that bit 0 of r swaps them.
+    const std::size_t words = r % kSignGroup / Format::kPerWord / kLanes;
+    const std::size_t turn = Format::kPerWord == 2 ? 2 * words + r % 2 : words;
+    for (std::size_t i = 0; i < kVectors; ++i) at[i] = (i ^ turn) * kLanes;
+  }
 
   static HWY_INLINE Indices lane_indices(std::uint32_t displacement) {
     const DI32 d;
-    return hn::IndicesFromVec(DF32(), hn::Xor(hn::Iota(d, 0), hn::Set(d, static_cast<std::int32_t>(displacement))));
+    return hn::IndicesFromVec(DU32(), hn::Xor(hn::Iota(d, 0), hn::Set(d, static_cast<std::int32_t>(displacement))));
   }
 
-  // `i` counts the word vectors of the block.
-  HWY_INLINE void add(std::size_t i, std::size_t half, VF32 x) const {
-    float* bin = group + (i ^ vectors) * Format::kPerWord * kLanes + (half * kLanes ^ parity);
-    hn::Store(hn::Add(hn::Load(DF32(), bin), hn::TableLookupLanes(x, lanes)), DF32(), bin);
+  // Both halves of a word go the same way, so 16-bit elements are permuted before they are widened.
+  HWY_INLINE VU32 permute(VU32 words) const { return hn::TableLookupLanes(words, lanes); }
+
+  HWY_INLINE float* group(std::size_t i) const { return bins + (i ^ groups) * kSignGroup; }
+
+  // Adds vector `i` of a sign group to group(), lanes permuted.
+  HWY_INLINE void add(float* group, std::size_t i, VF32 x) const {
+    float* bin = group + at[i];
+    hn::Store(hn::Add(hn::Load(DF32(), bin), x), DF32(), bin);
   }
 };
 
-// Hash, squares and sketch of one sketch block that fp32 can take.
-template <class Format, bool kSketch>
-HWY_INLINE VF64 add_block(const unsigned char* bytes, std::size_t first_word, std::uint64_t block, const SketchKey& key,
-                          const Lane& lane, TileHash& hash) {
+template <class Format>
+HWY_INLINE void add_squares(const unsigned char* bytes, BlockSquares& squares) {
+  for (std::size_t word = 0; word < kBlockElements / Format::kPerWord; word += 2 * kLanes) {
+    for (std::size_t i = 0; i < 2; ++i) {
+      const VU32 x = load_words(bytes + (word + i * kLanes) * 4);
+      squares.add(Format::first(x), 2 * i);
+      if constexpr (Format::kPerWord == 2) squares.add(Format::second(x), 2 * i + 1);
+    }
+  }
+}
+
+// Squares and sketch of one sketch block that fp32 can take.
+template <class Format>
+HWY_INLINE void add_block(const unsigned char* bytes, std::uint64_t block, const SketchKey& key, const Lane& lane,
+                          BlockSquares& squares) {
   constexpr std::size_t kGroupWords = kSignGroup / Format::kPerWord;
   constexpr std::size_t kGroups = kBlockElements / kSignGroup;
-  BlockSquares squares;
-  const BlockBins<Format> bins(lane, key, block);
-  for (std::size_t group = 0; group < kGroups; ++group) {
-    const std::uint64_t signs = kSketch ? sign_word(key, block * kGroups + group) : 0;
-    prefetch_lines(bytes + group * kGroupWords * 4, kGroupWords * 4);
-    HWY_UNROLL(8)
+  const BlockBins<Format> bins(lane, block, block_displacement(key, block));
+  for (std::size_t group = 0; group < kGroups; ++group, bytes += kGroupWords * 4) {
+    const std::uint64_t signs = sign_word(key, block * kGroups + group);
+    float* const to = bins.group(group);
+    HWY_UNROLL(16)
     for (std::size_t w = 0; w < kGroupWords; w += kLanes) {
-      const std::size_t word = group * kGroupWords + w;
-      VU32 x = load_words(bytes + word * 4);
-      hash.add(x, first_word + word);
-      if constexpr (kSketch) x = Format::flip_signs(x, signs >> w * Format::kPerWord);
+      const std::size_t i = w / kLanes * Format::kPerWord;
+      const VU32 x = bins.permute(Format::flip_signs(load_words(bytes + w * 4), signs >> w * Format::kPerWord));
       const VF32 x0 = Format::first(x);
-      squares.add(x0, w / kLanes * Format::kPerWord);
-      if constexpr (kSketch) bins.add(word / kLanes, 0, x0);
+      squares.add(x0, i);
+      bins.add(to, i, x0);
       if constexpr (Format::kPerWord == 2) {
         const VF32 x1 = Format::second(x);
-        squares.add(x1, w / kLanes * Format::kPerWord + 1);
-        if constexpr (kSketch) bins.add(word / kLanes, 1, x1);
+        squares.add(x1, i + 1);
+        bins.add(to, i + 1, x1);
       }
     }
   }
-  return squares.total();
 }
 
-HWY_INLINE TileHash hash_tile(const unsigned char* bytes) {
-  TileHash hash;
-  HWY_UNROLL(4)
-  for (std::size_t word = 0; word < kTileWords; word += kLanes) {
-    if (word * 4 % kLineBytes == 0) prefetch_lines(bytes + word * 4, kLineBytes);
-    hash.add(load_words(bytes + word * 4), word);
-  }
-  return hash;
-}
-
-template <class Format>
-HWY_INLINE auto largest_magnitude(const unsigned char* bytes) {
-  const hn::Repartition<typename Format::Magnitude, DU32> d;
-  const auto mask = hn::Set(d, Format::kMagnitudeMask);
-  auto largest = hn::Zero(d);
-  HWY_UNROLL(4)
-  for (std::size_t word = 0; word < kTileWords; word += kLanes) {
-    largest = hn::Max(largest, hn::And(hn::BitCast(d, load_words(bytes + word * 4)), mask));
-  }
-  return largest;
-}
-
+// What a tile adds beyond its hash, given the largest magnitudes of its lanes.
 template <class Format, bool kSketch>
-HWY_INLINE void add_tile(const unsigned char* bytes, std::uint64_t tile, std::uint32_t parameter, std::uint64_t weight,
-                         const SketchKey& key, Lane& lane, Totals<Format>& totals) {
+HWY_INLINE void add_tile(const unsigned char* bytes, std::uint64_t tile, std::uint32_t parameter, const SketchKey& key,
+                         typename Totals<Format>::VMagnitude largest, Lane& lane, Totals<Format>& totals) {
   constexpr std::size_t kBlocks = Format::kPerWord;
   constexpr std::size_t kElements = kBlocks * kBlockElements;
-  const auto largest = largest_magnitude<Format>(bytes);
   const typename Totals<Format>::DMagnitude d;
   const bool too_large = !hn::AllFalse(d, hn::Gt(largest, hn::Set(d, Format::kTooLarge - 1)));
   const bool too_small = hn::AllFalse(d, hn::Gt(largest, hn::Set(d, Format::kTooSmall - 1)));
   if (HWY_UNLIKELY(too_large || too_small)) {
-    totals.hash = hn::Add(totals.hash, hash_tile(bytes).weighted(weight));
     if (too_small && hn::AllTrue(d, hn::Eq(largest, hn::Zero(d)))) return;  // zeros: common in embedding gradients
     add_carefully(Format::kDType, bytes, parameter, tile * kElements, kElements, lane);
     return;
   }
   totals.largest = hn::Max(totals.largest, largest);
-  TileHash hash;
   for (std::size_t b = 0; b < kBlocks; ++b) {
-    constexpr std::size_t kBlockWords = kTileWords / kBlocks;
-    const VF64 squares =
-        add_block<Format, kSketch>(bytes + b * kBlockWords * 4, b * kBlockWords, tile * kBlocks + b, key, lane, hash);
-    totals.sum_squares = hn::Add(totals.sum_squares, squares);
+    BlockSquares squares;
+    const unsigned char* block = bytes + b * (kTileBytes / kBlocks);
+    if constexpr (kSketch) {
+      add_block<Format>(block, tile * kBlocks + b, key, lane, squares);
+    } else {
+      add_squares<Format>(block, squares);
+    }
+    totals.sum_squares = hn::Add(totals.sum_squares, squares.total());
   }
-  totals.hash = hn::Add(totals.hash, hash.weighted(weight));
 }
 
 // Adds N natural bins to the fp64 bins.
@@ -214,11 +199,21 @@ void add_run(const Segment& run, Lane& lane) {
     FlushBins(lane);
     lane.layout = Format::kLayout;
   }
+  const typename Totals<Format>::DMagnitude d;
+  const auto mask = hn::Set(d, Format::kMagnitudeMask);
   Totals<Format> totals;
-  for_each_tile(run, [&](const unsigned char* bytes, std::uint64_t tile) {
-    add_tile<Format, kSketch>(bytes, tile, run.parameter, tile_weight(weights, tile), key, lane, totals);
+  for_each_tile(run, [&](const unsigned char* bytes, std::uint64_t tile, auto tiles) HWY_ATTR {
+    VU64 hashes[2];
+    typename Totals<Format>::VMagnitude largest[2] = {hn::Zero(d), hn::Zero(d)};
+    hash_tiles<tiles>(bytes, hashes, [&](std::size_t i, VU32 words) HWY_ATTR {
+      largest[i] = hn::Max(largest[i], hn::And(hn::BitCast(d, words), mask));
+    });
+    for (std::size_t i = 0; i < tiles; ++i) {
+      totals.hash = hn::Add(totals.hash, weigh_tile(hashes[i], tile_weight(weights, tile + i)));
+      add_tile<Format, kSketch>(bytes + i * kTileBytes, tile + i, run.parameter, key, largest[i], lane, totals);
+    }
     if constexpr (kSketch) {
-      lane.pending += kElements;
+      lane.pending += tiles * kElements;
       if (HWY_UNLIKELY(lane.pending >= kAddsPerBin * lane.k)) FlushBins(lane);
     }
   });
@@ -254,13 +249,18 @@ void AddRun(const Segment& run, Lane& lane) {
 std::uint64_t HashRun(const Segment& run) {
   const std::uint64_t weights = hash_key(run.parameter, run.dtype);
   VU64 hash = hn::Zero(DU64());
-  for_each_tile(run, [&](const unsigned char* bytes, std::uint64_t tile) {
-    hash = hn::Add(hash, hash_tile(bytes).weighted(tile_weight(weights, tile)));
+  for_each_tile(run, [&](const unsigned char* bytes, std::uint64_t tile, auto tiles) HWY_ATTR {
+    VU64 hashes[2];
+    hash_tiles<tiles>(bytes, hashes, [](std::size_t, VU32) HWY_ATTR {});
+    for (std::size_t i = 0; i < tiles; ++i) {
+      hash = hn::Add(hash, weigh_tile(hashes[i], tile_weight(weights, tile + i)));
+    }
   });
   return sum_of_lanes(hash);
 }
 
 }  // namespace lockstep::digests::cpu::HWY_NAMESPACE
+LOCKSTEP_AFTER_KERNELS();
 HWY_AFTER_NAMESPACE();
 #endif
 

@@ -40,12 +40,18 @@ double value(DType dtype, std::uint64_t bits) {
   return 0;
 }
 
-// T[p]*X + U[p]*rotl(X,16), weighted by the tile: the share of one 32-bit word.
+// What one 32-bit word adds to the hash.
 std::uint64_t word_share(std::uint64_t key, std::uint64_t word, std::uint32_t x) {
   const std::uint64_t p = word % kTileWords;
-  const std::uint64_t share =
-      std::uint64_t{kTileWeights.t[p]} * x + std::uint64_t{kTileWeights.u[p]} * std::rotl(x, 16);
-  return tile_weight(key, word / kTileWords) * share;
+  const auto low = static_cast<std::int16_t>(x & 0xffff);
+  const auto high = static_cast<std::int16_t>(x >> 16);
+  std::uint64_t share = 0;
+  for (std::uint32_t j = 0; j < kColumnSums; ++j) {
+    const std::int64_t sum =
+        std::int64_t{low} * kHashWeights.half[j][2 * p] + std::int64_t{high} * kHashWeights.half[j][2 * p + 1];
+    share += static_cast<std::uint64_t>(sum) * static_cast<std::uint64_t>(kHashWeights.sum[j]);
+  }
+  return tile_weight(key, word / kTileWords) * kHashWeights.column[p % kColumns] * share;
 }
 
 std::uint64_t element_share(std::uint64_t key, DType dtype, std::uint64_t offset, std::uint64_t bits) {
