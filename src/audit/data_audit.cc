@@ -43,6 +43,8 @@ const AuditReport& DataAudit::add(std::uint64_t step, std::span<const RankBatch>
   collect_repeats(step);
   remember(step);
   report_.kept_fraction = table_.kept_fraction();
+  report_.epoch_samples =
+      std::max(report_.epoch_samples, static_cast<double>(report_.current.distinct) / report_.kept_fraction);
   return report_;
 }
 

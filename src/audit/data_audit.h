@@ -76,6 +76,7 @@ struct AuditReport {
   std::optional<EpochCoverage> closed;  // the epoch that ended with this step
   std::uint64_t step_samples = 0;       // read by all ranks in this step
   double kept_fraction = 1;
+  double epoch_samples = 0;  // different samples in the longest epoch so far
 };
 
 // One thread at a time. Memory is bounded by the options plus O(ranks).

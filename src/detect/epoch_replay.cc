@@ -12,8 +12,9 @@ namespace lockstep::detect {
 namespace {
 
 constexpr double kLeastRun = 3;
-// Chance that a fresh shuffle repeats a run of r samples out of D: D^-r. 20 nats are one in 500 million.
-constexpr double kProofNats = 20;
+// Chance that a fresh shuffle of D samples puts r more of them at the distance of the first: (N/D)^r, because the
+// samples of all N ranks share D/N places. 25 nats are one in 7e10.
+constexpr double kProofNats = 25;
 
 }  // namespace
 
@@ -24,8 +25,8 @@ void EpochReplay::on_step(const Observation& now, Symptoms& out) {
   for (const Record& record : now.step.records) {
     if (record.sampler.observed && !record.sampler.shuffle) return;
   }
-  const double samples = std::max(2.0, static_cast<double>(now.audit.current.distinct) / now.audit.kept_fraction);
-  const double needed = std::max(kLeastRun, kProofNats / std::log(samples));
+  const double places = std::max(2.0, now.audit.epoch_samples / static_cast<double>(now.step.world));
+  const double needed = std::max(kLeastRun, kProofNats / std::log(places));
   Ranks ranks;
   double matches = 0;  // places that had to be hit: all but the first of each run, or of all runs at one distance
   bool together = now.audit.replays.size() == now.step.records.size();
