@@ -22,7 +22,7 @@ from safetensors.torch import load_file, save_file
 
 VOCAB = 80
 SEQUENCE = 10
-TOLERANCE = 1e-5  # what issue "trainer" promises in fp32, relative to the largest expected value
+TOLERANCE = 1e-5  # what the tests ask for in fp32, relative to the largest expected value
 SHAPE = dict(vocab_size=VOCAB, hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=4,
              num_key_value_heads=2, max_position_embeddings=64, rms_norm_eps=1e-5, rope_theta=10000.0,
              initializer_range=0.25, bos_token_id=1, eos_token_id=2, pad_token_id=0, use_cache=False)

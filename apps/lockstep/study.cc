@@ -17,6 +17,8 @@
 #include "output.h"
 #include "progress.h"
 #include "recorder.h"
+#include "report/html.h"
+#include "store/run_reader.h"
 #include "study_tables.h"
 #include "train/study_analysis.h"
 #include "train/study_conclusion.h"
@@ -165,6 +167,18 @@ void listen_for_signals() {
   ::sigaction(SIGTERM, &action, nullptr);
 }
 
+// The page of one run of the first seed; it shows all settings, because the study is stored beside it. The last arm is
+// the one with the most to see.
+Status write_study_report(const train::StudyOutcome& outcome, const train::StudyFiles& files, const std::string& file) {
+  for (auto run = outcome.runs.rbegin(); run != outcome.runs.rend(); ++run) {
+    if (run->info.base_seed != outcome.base_seeds.front()) continue;
+    auto reader = store::RunReader::open(files.run_folder(run->info));
+    if (!reader) return reader.error();
+    return report::write_report(*reader, file);
+  }
+  return {StatusCode::kUnavailable, "no run of the first seed ended, so there is no report"};
+}
+
 // Prints and writes what was measured.
 int publish(const StudyCommand& command, const train::StudyOutcome& outcome, const train::Material& material,
             train::StudyFiles& files, const Recorders& recorders) {
@@ -182,8 +196,13 @@ int publish(const StudyCommand& command, const train::StudyOutcome& outcome, con
   output.print(setting_tables(outcome, analysis) + "\n" + comparison_tables(outcome, analysis) + "\n");
   output.print(oracle_table(analysis) + "\n" + diagnosis_table(outcome, recorders.diagnoses()) + "\n");
   for (const std::string& paragraph : conclusion) output.print(wrapped(paragraph, 110) + "\n");
-  output.print(fmt::format("Written to {0}: summary.json, steps.csv and the runs (lockstep report {0}/{1}).\n",
+  output.print(fmt::format("Written to {0}: summary.json, steps.csv and the runs (lockstep diagnose {0}/{1}).\n",
                            command.out, outcome.arms.front().label()));
+  if (Status status = write_study_report(outcome, files, command.out + "/report.html"); !status) {
+    code = fail(status);
+  } else {
+    output.print(fmt::format("Report: {}/report.html\n", command.out));
+  }
   if (!output.write_json(document)) code = kFailure;
   return code;
 }

@@ -22,7 +22,7 @@ const double kFirstQuantile = std::log(10.0);
 const double kLeastQuantile = std::log(2.0);
 constexpr std::uint64_t kQuietSteps = 50;  // after which a burst is over
 
-constexpr double kAlpha = 0.05;  // FACTS 3
+constexpr double kAlpha = 0.05;  // arXiv 2604.00726
 constexpr std::uint64_t kSkipped = 10;
 constexpr std::uint64_t kWarmup = 40;
 

@@ -86,7 +86,7 @@ TEST_F(Engine, IdenticalWorkersHaveCosineOneAndNoDispersion) {
 }
 
 TEST_F(Engine, ReplicatedSettingsOfThePaperMeetTheirOracle) {
-  // FACTS: all ranks on one batch: 1; one rank of eight on its own batch: 0.75 + 0.25 c; all on their own: c.
+  // All ranks on one batch: 1; one rank of eight on its own batch: 0.75 + 0.25 c; all on their own: c.
   const Gradients independent = correlated(8, kElements, 0.2, 0, engine_);
   const double c = mean_pairwise_cosine(independent);
   Gradients mild(8, independent[1]);

@@ -43,7 +43,7 @@ TEST(ModelConfig, ReadsALlama) {
   EXPECT_FALSE(config.pad_token_id);
 }
 
-// FACTS: the model of the paper. Counted without allocating a byte of it.
+// The model of the paper. Counted without allocating a byte of it.
 TEST(ModelConfig, OpenPanguHasThePublishedNumberOfParameters) {
   const ModelConfig config = accepted(json::parse(R"({"model_type": "PanguEmbedded",
     "architectures": ["PanguEmbeddedForCausalLM"], "auto_map": {"AutoConfig": "x.y"}, "bias": true,

@@ -24,7 +24,7 @@ struct StudyOptions {
   StudyKind kind = StudyKind::kS1;
   std::vector<Reading> readings = {Reading::kSharded, Reading::kReplicated};
   std::uint32_t workers = 8;
-  std::size_t seeds = 5;                    // base seeds; each trains every arm
+  std::size_t seeds = 4;                    // base seeds; each trains every arm
   std::int64_t steps = 0;                   // per run, the same in both readings; 0: one epoch of the sharded reading
   std::int64_t samples = 0;                 // of the data set that the trainer reads
   std::uint32_t exact_cosine_interval = 1;  // 0: cosines from sketches only

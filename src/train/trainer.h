@@ -39,7 +39,7 @@ struct CheckpointOptions {
   bool resume = false;           // go on from the newest one there; from the beginning when there is none
 };
 
-// Defaults are the paper's (FACTS: AdamW 0.9/0.999, 5e-5 linear to 0, decay 0.01, clip 1, micro-batch 2 x 4).
+// Defaults are the paper's (AdamW 0.9/0.999, 5e-5 linear to 0, decay 0.01, clip 1, micro-batch 2 x 4).
 struct TrainOptions {
   Reading reading = Reading::kSharded;
   std::vector<std::uint64_t> seeds;  // of the data order, one per rank; empty: kPaperSeed for all (S1-1)
