@@ -1,8 +1,8 @@
 // hardware.sdc_suspect: bursts of absurdly long gradients on one rank, as corrupted exponents make them.
 //
 // One hard batch must not alarm: the tail of healthy norm ratios is taken to be no heavier than x^-1.5, anchored at the
-// run's own 99 % quantile. The rule of arXiv 2604.00726 (jump of the optimizer's update) is evaluated where the host gives the
-// update's RMS, and goes into the evidence; on its own it has no stated false-alarm rate.
+// run's own 99 % quantile. The rule of arXiv 2604.00726 (jump of the optimizer's update) is evaluated where the host
+// gives the update's RMS, and goes into the evidence; on its own it has no stated false-alarm rate.
 #pragma once
 
 #include <cstdint>
