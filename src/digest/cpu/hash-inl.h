@@ -10,7 +10,6 @@
 #define LOCKSTEP_DIGEST_HASH_INL_H_
 #endif
 
-#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include "digest/cpu/vectors-inl.h"
@@ -44,12 +43,14 @@ struct ColumnSums {
   // Written out (here and below) because GCC compiles implicit constructors for the baseline, not for this target.
   HWY_INLINE ColumnSums() { s0 = s1 = s2 = s3 = hn::Zero(DI32()); }
 
-  HWY_INLINE void add(VU32 words, VI16 w0, VI16 w1, VI16 w2, VI16 w3) {
-    const VI16 halves = hn::BitCast(DI16(), words);
-    s0 = add_products(s0, halves, w0);
-    s1 = add_products(s1, halves, w1);
-    s2 = add_products(s2, halves, w2);
-    s3 = add_products(s3, halves, w3);
+  // `p` is the place in the tile of the first word.
+  HWY_INLINE void add(VU32 words, std::size_t p) {
+    const DI16 d;
+    const VI16 halves = hn::BitCast(d, words);
+    s0 = add_products(s0, halves, hn::Load(d, kHashWeights.half[0] + 2 * p));
+    s1 = add_products(s1, halves, hn::Load(d, kHashWeights.half[1] + 2 * p));
+    s2 = add_products(s2, halves, hn::Load(d, kHashWeights.half[2] + 2 * p));
+    s3 = add_products(s3, halves, hn::Load(d, kHashWeights.half[3] + 2 * p));
   }
 
   // Each column's sums joined, times the weight of the column, added up into 64-bit lanes.
@@ -72,46 +73,32 @@ struct ColumnSums {
 };
 static_assert(kColumnSums == 4);
 
-// R_t * C_t, where `columns` holds C_t spread over its lanes.
-HWY_INLINE VU64 weigh_tile(VU64 columns, std::uint64_t weight) {
-  return hn::Mul(columns, hn::Set(DU64(), weight));
-}
+// C_t of one tile, gathered row by row: a row is one cache line.
+struct TileHash {
+  static constexpr std::size_t kParts = kColumns / kLanes;
+  ColumnSums parts[kParts];
 
-// How far ahead of the read the next lines are asked for.
-inline constexpr std::size_t kPrefetchBytes = 2048;
+  HWY_INLINE TileHash() {}
 
-// Hashes kTiles (1 or 2) consecutive tiles side by side, so that they share the loads of the weights: hashes[i] becomes
-// C_t of tile i, spread over lanes. Every vector of tile i is shown to visit(i, words) on the way. This is the first
-// read of a tile, so it asks for the lines of later ones; a row is one cache line.
-template <std::size_t kTiles, class Visit>
-HWY_INLINE void hash_tiles(const unsigned char* bytes, VU64 (&hashes)[2], const Visit& visit) {
-  const DI16 d;
-  hashes[0] = hashes[1] = hn::Zero(DU64());
-  for (std::size_t column = 0; column < kColumns; column += kLanes) {
-    ColumnSums first, second;
+  // Weighs row `row` of the tile at `bytes`, and shows its vectors to visit(words).
+  template <class Visit>
+  HWY_INLINE void add_row(const unsigned char* bytes, std::size_t row, const Visit& visit) {
     HWY_UNROLL(4)
-    for (std::size_t p = column; p < kTileWords; p += kColumns) {
-      const VI16 w0 = hn::Load(d, kHashWeights.half[0] + 2 * p);
-      const VI16 w1 = hn::Load(d, kHashWeights.half[1] + 2 * p);
-      const VI16 w2 = hn::Load(d, kHashWeights.half[2] + 2 * p);
-      const VI16 w3 = hn::Load(d, kHashWeights.half[3] + 2 * p);
-      if (column == 0) {
-        hwy::Prefetch(bytes + kTiles * p * 4 + kPrefetchBytes);
-        if constexpr (kTiles == 2) hwy::Prefetch(bytes + kTiles * p * 4 + 64 + kPrefetchBytes);
-      }
-      const VU32 x = load_words(bytes + p * 4);
-      first.add(x, w0, w1, w2, w3);
-      visit(0, x);
-      if constexpr (kTiles == 2) {
-        const VU32 y = load_words(bytes + p * 4 + kTileBytes);
-        second.add(y, w0, w1, w2, w3);
-        visit(1, y);
-      }
+    for (std::size_t i = 0; i < kParts; ++i) {
+      const std::size_t p = row * kColumns + i * kLanes;
+      const VU32 words = load_words(bytes + p * 4);
+      parts[i].add(words, p);
+      visit(words);
     }
-    hashes[0] = hn::Add(hashes[0], first.weighted(column));
-    if constexpr (kTiles == 2) hashes[1] = hn::Add(hashes[1], second.weighted(column));
   }
-}
+
+  // R_t * C_t, spread over lanes.
+  HWY_INLINE VU64 weighted(std::uint64_t weight) const {
+    VU64 sum = parts[0].weighted(0);
+    for (std::size_t i = 1; i < kParts; ++i) sum = hn::Add(sum, parts[i].weighted(i * kLanes));
+    return hn::Mul(sum, hn::Set(DU64(), weight));
+  }
+};
 
 HWY_INLINE std::uint64_t sum_of_lanes(VU64 v) {
   return hn::GetLane(hn::SumOfLanes(DU64(), v));

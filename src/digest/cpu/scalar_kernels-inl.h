@@ -43,8 +43,8 @@ inline std::uint64_t hash_tile(const unsigned char* bytes) {
 std::uint64_t HashRun(const Segment& run) {
   const std::uint64_t weights = hash_key(run.parameter, run.dtype);
   std::uint64_t hash = 0;
-  for_each_tile(run, [&](const unsigned char* bytes, std::uint64_t tile, auto tiles) {
-    for (std::size_t i = 0; i < tiles; ++i) {
+  for_each_tile(run, [&](const unsigned char* bytes, std::uint64_t tile, std::uint64_t tiles) {
+    for (std::uint64_t i = 0; i < tiles; ++i) {
       hash += tile_weight(weights, tile + i) * hash_tile(bytes + i * kTileBytes);
     }
   });

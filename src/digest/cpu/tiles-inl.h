@@ -8,7 +8,6 @@
 
 #include <cstdint>
 #include <cstring>
-#include <type_traits>
 
 #include <hwy/highway.h>
 
@@ -17,13 +16,11 @@
 HWY_BEFORE_NAMESPACE();
 namespace lockstep::digests::cpu::HWY_NAMESPACE {
 
-// Calls visit(bytes, tile, n) for every tile that the run touches, in order; n, a std::integral_constant, is 1 or 2 for
-// the number of tiles at `bytes`. A tile that the run covers only in part is completed with zeros in a buffer: zero
-// bits add nothing to any part of a digest, so no kernel needs a remainder path.
+// Calls visit(bytes, tile, n) for all tiles that the run touches, in order, where n tiles from `tile` on lie at
+// `bytes`. A tile that the run covers only in part comes alone, completed with zeros in a buffer: zero bits add nothing
+// to any part of a digest, so no kernel needs a remainder path.
 template <class Visit>
 HWY_INLINE void for_each_tile(const Segment& run, const Visit& visit) noexcept {
-  using One = std::integral_constant<std::size_t, 1>;
-  using Two = std::integral_constant<std::size_t, 2>;
   const std::uint64_t size = size_of(run.dtype);
   const auto* data = static_cast<const unsigned char*>(run.data);
   const std::uint64_t per_tile = kTileBytes / size;
@@ -31,23 +28,22 @@ HWY_INLINE void for_each_tile(const Segment& run, const Visit& visit) noexcept {
   std::uint64_t skip = run.offset % per_tile * size;  // bytes of the first tile that are not ours
   std::uint64_t left = run.count * size;
   while (left > 0) {
-    if (skip == 0 && left >= 2 * kTileBytes) {
-      do {
-        visit(data, tile, Two());
-        tile += 2;
-        data += 2 * kTileBytes;
-        left -= 2 * kTileBytes;
-      } while (left >= 2 * kTileBytes);
-      continue;
+    if (skip == 0 && left >= kTileBytes) {
+      const std::uint64_t whole = left / kTileBytes;
+      visit(data, tile, whole);
+      tile += whole;
+      data += whole * kTileBytes;
+      left %= kTileBytes;
+    } else {
+      alignas(64) unsigned char padded[kTileBytes] = {};
+      const std::uint64_t take = left < kTileBytes - skip ? left : kTileBytes - skip;
+      std::memcpy(padded + skip, data, take);
+      visit(padded, tile, 1);
+      ++tile;
+      data += take;
+      left -= take;
+      skip = 0;
     }
-    alignas(64) unsigned char padded[kTileBytes] = {};
-    const std::uint64_t take = left < kTileBytes - skip ? left : kTileBytes - skip;
-    std::memcpy(padded + skip, data, take);
-    visit(padded, tile, One());
-    ++tile;
-    data += take;
-    left -= take;
-    skip = 0;
   }
 }
 

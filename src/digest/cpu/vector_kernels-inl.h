@@ -9,6 +9,7 @@
 
 #include <cstdint>
 
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include "digest/cpu/careful.h"
@@ -27,6 +28,13 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 // An fp32 bin is emptied after about this many additions: its error stays near sqrt(32) units of the last place.
 inline constexpr std::uint64_t kAddsPerBin = 32;
+
+inline constexpr std::size_t kRows = kTileWords / kColumns;
+inline constexpr std::size_t kRowBytes = kTileBytes / kRows;
+
+// How far ahead lines are asked for: one page, so that the walk for the next page's address starts early too. Left out
+// where the hash alone is wanted; there the hardware prefetcher keeps pace and instructions only slow it.
+inline constexpr std::size_t kPrefetchBytes = 4096;
 
 // What one call gathers before it goes into the Lane.
 template <class Format>
@@ -97,13 +105,33 @@ struct BlockBins {
   }
 };
 
+// The first read of a tile: its hash, and the largest magnitude in each lane.
+template <class Format>
+struct TileScan {
+  TileHash hash;
+  typename Totals<Format>::VMagnitude largest;
+
+  HWY_INLINE explicit TileScan(const unsigned char* bytes) : largest(hn::Zero(typename Totals<Format>::DMagnitude())) {
+    const typename Totals<Format>::DMagnitude d;
+    const auto mask = hn::Set(d, Format::kMagnitudeMask);
+    HWY_UNROLL(4)
+    for (std::size_t row = 0; row < kRows; ++row) {
+      hwy::Prefetch(bytes + row * kRowBytes + kPrefetchBytes);
+      hash.add_row(bytes, row,
+                   [&](VU32 words) HWY_ATTR { largest = hn::Max(largest, hn::And(hn::BitCast(d, words), mask)); });
+    }
+  }
+};
+
+// Squares alone, where no sketch is wanted.
 template <class Format>
 HWY_INLINE void add_squares(const unsigned char* bytes, BlockSquares& squares) {
-  for (std::size_t word = 0; word < kBlockElements / Format::kPerWord; word += 2 * kLanes) {
-    for (std::size_t i = 0; i < 2; ++i) {
+  for (std::size_t word = 0; word < kBlockElements / Format::kPerWord; word += 4 * kLanes) {
+    HWY_UNROLL(4)
+    for (std::size_t i = 0; i < 4; ++i) {
       const VU32 x = load_words(bytes + (word + i * kLanes) * 4);
-      squares.add(Format::first(x), 2 * i);
-      if constexpr (Format::kPerWord == 2) squares.add(Format::second(x), 2 * i + 1);
+      squares.add(Format::first(x), i * Format::kPerWord);
+      if constexpr (Format::kPerWord == 2) squares.add(Format::second(x), i * Format::kPerWord + 1);
     }
   }
 }
@@ -134,21 +162,23 @@ HWY_INLINE void add_block(const unsigned char* bytes, std::uint64_t block, const
   }
 }
 
-// What a tile adds beyond its hash, given the largest magnitudes of its lanes.
-template <class Format, bool kSketch>
-HWY_INLINE void add_tile(const unsigned char* bytes, std::uint64_t tile, std::uint32_t parameter, const SketchKey& key,
-                         typename Totals<Format>::VMagnitude largest, Lane& lane, Totals<Format>& totals) {
-  constexpr std::size_t kBlocks = Format::kPerWord;
-  constexpr std::size_t kElements = kBlocks * kBlockElements;
+// kZero: nothing to add; common in embedding gradients.
+enum class Range { kZero, kFast, kCareful };
+
+template <class Format>
+HWY_INLINE Range range_of(typename Totals<Format>::VMagnitude largest) {
   const typename Totals<Format>::DMagnitude d;
   const bool too_large = !hn::AllFalse(d, hn::Gt(largest, hn::Set(d, Format::kTooLarge - 1)));
   const bool too_small = hn::AllFalse(d, hn::Gt(largest, hn::Set(d, Format::kTooSmall - 1)));
-  if (HWY_UNLIKELY(too_large || too_small)) {
-    if (too_small && hn::AllTrue(d, hn::Eq(largest, hn::Zero(d)))) return;  // zeros: common in embedding gradients
-    add_carefully(Format::kDType, bytes, parameter, tile * kElements, kElements, lane);
-    return;
-  }
-  totals.largest = hn::Max(totals.largest, largest);
+  if (HWY_LIKELY(!too_large && !too_small)) return Range::kFast;
+  return hn::AllTrue(d, hn::Eq(largest, hn::Zero(d))) ? Range::kZero : Range::kCareful;
+}
+
+// Squares and sketch of a tile in fast range.
+template <class Format, bool kSketch>
+HWY_INLINE void add_tile(const unsigned char* bytes, std::uint64_t tile, const SketchKey& key, const Lane& lane,
+                         Totals<Format>& totals) {
+  constexpr std::size_t kBlocks = Format::kPerWord;
   for (std::size_t b = 0; b < kBlocks; ++b) {
     BlockSquares squares;
     const unsigned char* block = bytes + b * (kTileBytes / kBlocks);
@@ -190,37 +220,44 @@ void FlushBins(Lane& lane) {
   lane.pending = 0;
 }
 
+// `count` whole tiles at `bytes`.
+template <class Format, bool kSketch>
+HWY_INLINE void add_tiles(const unsigned char* bytes, std::uint64_t tile, std::uint64_t count, const Segment& run,
+                          std::uint64_t weights, const SketchKey& key, Lane& lane, Totals<Format>& totals) {
+  constexpr std::uint64_t kElements = kTileBytes / size_of(Format::kDType);
+  for (const std::uint64_t end = tile + count; tile < end; ++tile, bytes += kTileBytes) {
+    const TileScan<Format> scan(bytes);
+    totals.hash = hn::Add(totals.hash, scan.hash.weighted(tile_weight(weights, tile)));
+    const Range range = range_of<Format>(scan.largest);
+    if (HWY_LIKELY(range == Range::kFast)) {
+      totals.largest = hn::Max(totals.largest, scan.largest);
+      add_tile<Format, kSketch>(bytes, tile, key, lane, totals);
+    } else if (range == Range::kCareful) {
+      add_carefully(Format::kDType, bytes, run.parameter, tile * kElements, kElements, lane);
+    }
+    if constexpr (kSketch) {
+      lane.pending += kElements;
+      if (HWY_UNLIKELY(lane.pending >= kAddsPerBin * lane.k)) FlushBins(lane);
+    }
+  }
+}
+
 template <class Format, bool kSketch>
 void add_run(const Segment& run, Lane& lane) {
-  constexpr std::uint64_t kElements = kTileBytes / size_of(Format::kDType);
   const std::uint64_t weights = hash_key(run.parameter, run.dtype);
   const SketchKey key = sketch_key(lane.seed, run.parameter);
   if (kSketch && lane.layout != Format::kLayout) {
     FlushBins(lane);
     lane.layout = Format::kLayout;
   }
-  const typename Totals<Format>::DMagnitude d;
-  const auto mask = hn::Set(d, Format::kMagnitudeMask);
   Totals<Format> totals;
-  for_each_tile(run, [&](const unsigned char* bytes, std::uint64_t tile, auto tiles) HWY_ATTR {
-    VU64 hashes[2];
-    typename Totals<Format>::VMagnitude largest[2] = {hn::Zero(d), hn::Zero(d)};
-    hash_tiles<tiles>(bytes, hashes, [&](std::size_t i, VU32 words) HWY_ATTR {
-      largest[i] = hn::Max(largest[i], hn::And(hn::BitCast(d, words), mask));
-    });
-    for (std::size_t i = 0; i < tiles; ++i) {
-      totals.hash = hn::Add(totals.hash, weigh_tile(hashes[i], tile_weight(weights, tile + i)));
-      add_tile<Format, kSketch>(bytes + i * kTileBytes, tile + i, run.parameter, key, largest[i], lane, totals);
-    }
-    if constexpr (kSketch) {
-      lane.pending += tiles * kElements;
-      if (HWY_UNLIKELY(lane.pending >= kAddsPerBin * lane.k)) FlushBins(lane);
-    }
-  });
+  for_each_tile(run, [&](const unsigned char* bytes, std::uint64_t tile, std::uint64_t count)
+                         HWY_ATTR { add_tiles<Format, kSketch>(bytes, tile, count, run, weights, key, lane, totals); });
   lane.hash += sum_of_lanes(totals.hash);
   lane.sum_squares += hn::GetLane(hn::SumOfLanes(DF64(), totals.sum_squares));
-  alignas(64) typename Format::Magnitude magnitudes[hn::MaxLanes(typename Totals<Format>::DMagnitude())];
-  hn::Store(totals.largest, typename Totals<Format>::DMagnitude(), magnitudes);
+  const typename Totals<Format>::DMagnitude d;
+  alignas(64) typename Format::Magnitude magnitudes[hn::MaxLanes(d)];
+  hn::Store(totals.largest, d, magnitudes);
   for (const auto bits : magnitudes) {
     const double value = Format::magnitude_value(bits);
     lane.max_abs = value > lane.max_abs ? value : lane.max_abs;
@@ -248,15 +285,16 @@ void AddRun(const Segment& run, Lane& lane) {
 
 std::uint64_t HashRun(const Segment& run) {
   const std::uint64_t weights = hash_key(run.parameter, run.dtype);
-  VU64 hash = hn::Zero(DU64());
-  for_each_tile(run, [&](const unsigned char* bytes, std::uint64_t tile, auto tiles) HWY_ATTR {
-    VU64 hashes[2];
-    hash_tiles<tiles>(bytes, hashes, [](std::size_t, VU32) HWY_ATTR {});
-    for (std::size_t i = 0; i < tiles; ++i) {
-      hash = hn::Add(hash, weigh_tile(hashes[i], tile_weight(weights, tile + i)));
+  VU64 sum = hn::Zero(DU64());
+  for_each_tile(run, [&](const unsigned char* bytes, std::uint64_t tile, std::uint64_t count) HWY_ATTR {
+    for (const std::uint64_t end = tile + count; tile < end; ++tile, bytes += kTileBytes) {
+      TileHash hash;
+      HWY_UNROLL(4)
+      for (std::size_t row = 0; row < kRows; ++row) hash.add_row(bytes, row, [](VU32) HWY_ATTR {});
+      sum = hn::Add(sum, hash.weighted(tile_weight(weights, tile)));
     }
   });
-  return sum_of_lanes(hash);
+  return sum_of_lanes(sum);
 }
 
 }  // namespace lockstep::digests::cpu::HWY_NAMESPACE
