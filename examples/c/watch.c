@@ -42,7 +42,7 @@ int main(void) {
     return fail("ingest");
   if (lockstep_flush(monitors[0], 10000) != LOCKSTEP_OK) return fail("flush");
 
-  lockstep_step_stats stats = {sizeof stats};
+  lockstep_step_stats stats = {.size = sizeof stats};
   if (lockstep_latest(monitors[0], &stats) != LOCKSTEP_OK) return fail("latest");
   printf("loss %.2f, std %.2f; gradient norms differ by %.1f %%; cosine %.3f +- %.3f (exact: 0.707)\n", stats.loss_mean,
          stats.loss_std, 100 * stats.norm_cv, stats.cosine_mean, stats.cosine_mean_error);
