@@ -1,7 +1,7 @@
 // The diagnosis: findings out of analysed steps. Attach a DiagnosisObserver to the monitor of rank 0.
 //
 // It looks, it does not act: what follows from a finding is the host's. It can log, call back and write a stop file
-// that the host may poll. docs/detectors.md says what each detector sees, docs/findings.md what each cause means.
+// that the host may poll. docs/findings.md says what each cause means.
 #pragma once
 
 #include <cstddef>

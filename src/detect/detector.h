@@ -1,5 +1,5 @@
 // The interface of a detector. A new one is its own file pair, one line in CMakeLists.txt, one row in detectors.cc and
-// a section in docs/detectors.md.
+// a row in docs/findings.md.
 #pragma once
 
 #include "audit/data_audit.h"

@@ -3,7 +3,7 @@
 // Healthy workers are exchangeable: whatever the law of a step's values (heavy tails, warm-up, spikes), each rank is
 // equally likely to hold each place in their order. For each rank we bet against that with tilted laws p(place); the
 // factor n p(place) has mean 1 under the null. The Shiryaev-Roberts sum W <- (W + 1) n p(place) then has W_t - t as a
-// martingale, so a threshold c gives at most 1/c false alarms per step, whenever the fault begins. docs/detectors.md.
+// martingale, so a threshold c gives at most 1/c false alarms per step, whenever the fault begins.
 #pragma once
 
 #include <cstddef>

@@ -23,7 +23,7 @@ struct Multiple {
 };
 Multiple multiple_of(const Vector& r, const Vector& v);
 
-// Largest gap that rounding can leave in a reduction in bf16 over n ranks; docs/detectors.md, "Reduction".
+// Largest gap that rounding can leave in a reduction in bf16 over n ranks.
 double rounding_bound(std::size_t n);
 
 struct ReductionModel {
