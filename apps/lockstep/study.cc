@@ -255,8 +255,6 @@ void add_kind(CLI::App& study, int& exit_code, train::StudyKind kind, const char
   sub->add_option("--seeds", command->study.seeds, "base seeds: 42 and the next; every setting is trained with each")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000));
-  sub->add_option("--steps", command->train.options.max_steps, "per run; default one epoch of the sharded reading")
-      ->check(CLI::PositiveNumber);
   sub->add_option("--reading", command->reading, "sharded, replicated or both")
       ->capture_default_str()
       ->check(CLI::IsMember({"sharded", "replicated", "both"}));

@@ -112,7 +112,7 @@ void add_training_options(CLI::App& command, TrainCommand& out) {
       ->check(positive)
       ->group(group);
   command.add_option("--epochs", options.epochs)->capture_default_str()->check(positive)->group(group);
-  command.add_option("--max-steps", options.max_steps, "this many steps instead of whole epochs; 0: off")
+  command.add_option("--steps,--max-steps", options.max_steps, "this many steps instead of whole epochs; 0: off")
       ->check(CLI::NonNegativeNumber)
       ->group(group);
   command
