@@ -100,8 +100,14 @@ struct TileHash {
   }
 };
 
+// By hand, because GCC's own reduction adds signed numbers, for which wrapping around is undefined.
 HWY_INLINE std::uint64_t sum_of_lanes(VU64 v) {
-  return hn::GetLane(hn::SumOfLanes(DU64(), v));
+  const DU64 d;
+  alignas(64) std::uint64_t lanes[hn::MaxLanes(d)];
+  hn::Store(v, d, lanes);
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < hn::Lanes(d); ++i) sum += lanes[i];
+  return sum;
 }
 
 }  // namespace lockstep::digests::cpu::HWY_NAMESPACE
